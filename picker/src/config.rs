@@ -1,0 +1,87 @@
+//! What an operator may set for a pool. Plain values; the caller's configuration format maps into them.
+
+use std::time::Duration;
+
+use crate::select::Select;
+
+/// Everything configurable about one pool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PoolConfig {
+    /// How endpoints are chosen.
+    pub policy: Policy,
+    /// How requests stick to endpoints that know their prefix.
+    pub affinity: Affinity,
+    /// Time between two scrapes of one endpoint. Facts go stale after five of them, but not within a second.
+    pub scrape_interval: Duration,
+    /// Tokens one image, sound or the like counts in a prompt.
+    pub media_tokens: u32,
+}
+
+impl Default for PoolConfig {
+    fn default() -> Self {
+        Self {
+            policy: Policy::default(),
+            affinity: Affinity::default(),
+            scrape_interval: Duration::from_millis(100),
+            // A typical image costs a vision model between 250 and 2,000 tokens.
+            media_tokens: 1_000,
+        }
+    }
+}
+
+/// How endpoints are chosen: by a policy known by name, or by parts known by name.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Policy {
+    /// One of `Registry::policies`.
+    Named(String),
+    /// Filters, weighted scorers and a way to select.
+    Custom(Custom),
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self::Named("adaptive".to_owned())
+    }
+}
+
+/// A policy put together from named parts.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Custom {
+    /// Filters in order. Those for health, drain, adapters, tried endpoints and `affinity.concurrency` always run first.
+    pub filters: Vec<String>,
+    /// Scorers and their weights.
+    pub scorers: Vec<(String, f64)>,
+    /// How the endpoint is taken from the ranking.
+    pub select: Select,
+}
+
+/// How requests stick to endpoints that know their prefix.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Affinity {
+    /// Off: nothing of the prompt is used, neither index nor ring.
+    pub enabled: bool,
+    /// An endpoint may carry this much more than its share before its ring keys spill to the next.
+    pub load_factor: f64,
+    /// Requests an endpoint of weight 1 may always carry before its keys spill: without it an idle pool would spill the
+    /// second request of every key.
+    pub min_slack: f64,
+    /// Most requests in flight at one endpoint; none by default.
+    pub concurrency: Option<u32>,
+    /// Gateways that route to this pool, this one included.
+    pub gateways: u32,
+    /// Bound on the memory of the index of prefixes, bytes. A change empties the index.
+    pub index_memory: usize,
+}
+
+impl Default for Affinity {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            load_factor: 1.25,
+            min_slack: 2.0,
+            concurrency: None,
+            gateways: 1,
+            index_memory: 256 << 20,
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! What the caller tells the pool. All knowledge of the pool comes in this way.
+//!
+//! A flight that is dropped without an `Ended` event counts as a client that left: counts return, nothing is learned.
+
+use crate::facts::Facts;
+use crate::flight::Flight;
+use crate::pool::Slot;
+
+/// Something that happened at an endpoint or to a request there.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Event<'a> {
+    /// The endpoint's metrics page was read.
+    Scraped {
+        /// The endpoint.
+        endpoint: Slot,
+        /// What the page said.
+        facts: Facts,
+    },
+    /// The page could not be read. Older facts stay until they are stale.
+    ScrapeFailed {
+        /// The endpoint.
+        endpoint: Slot,
+    },
+    /// An active probe succeeded or failed, after whatever threshold the caller applies. May be repeated.
+    Probed {
+        /// The endpoint.
+        endpoint: Slot,
+        /// Whether it may be used.
+        healthy: bool,
+    },
+    /// The endpoint was told to drain, or no longer is: draining, it finishes what it has and gets nothing new.
+    Drain {
+        /// The endpoint.
+        endpoint: Slot,
+        /// Whether it drains.
+        draining: bool,
+    },
+    /// The first output token of a streaming request arrived. Ignored for other requests and when repeated.
+    FirstToken {
+        /// The request.
+        flight: &'a mut Flight,
+    },
+    /// More output tokens arrived, after the first.
+    Token {
+        /// The request.
+        flight: &'a mut Flight,
+        /// Tokens in this chunk.
+        count: u32,
+    },
+    /// The server said how many tokens there were. May come before the first token, or at the end.
+    Usage {
+        /// The request.
+        flight: &'a mut Flight,
+        /// Tokens of the prompt.
+        prompt: Option<u32>,
+        /// How many of them the server took from its cache.
+        cached: Option<u32>,
+        /// Tokens of output.
+        completion: Option<u32>,
+    },
+    /// The request ended at this endpoint.
+    Ended {
+        /// The request.
+        flight: Flight,
+        /// How.
+        outcome: Outcome,
+    },
+}
+
+/// How one attempt ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The whole response arrived, with a status below 400.
+    Completed,
+    /// The client left.
+    ClientGone,
+    /// No connection.
+    ConnectFailed,
+    /// The connection broke before the first byte of the response.
+    Reset,
+    /// A deadline passed.
+    TimedOut,
+    /// The endpoint answered with this status, 400 or above.
+    Status(u16),
+    /// The response broke off, or reported an error in its stream.
+    Failed,
+}
