@@ -1,0 +1,284 @@
+//! The engine without a GPU: continuous batching, paged KV cache, prefix cache, LoRA slots.
+//!
+//! There is no clock here. [`Engine::advance`] plays everything that happens up to a time the caller names, at the exact
+//! model times at which it happens, so a late caller changes nothing about the outcome: a run in virtual time and a run
+//! behind HTTP with the same arrivals are the same run.
+
+mod blocks;
+mod config;
+mod hash;
+mod histogram;
+mod lora;
+mod preset;
+mod schedule;
+mod sequence;
+mod stats;
+mod step_time;
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use blocks::Blocks;
+pub use config::Config;
+pub use hash::mix;
+pub use histogram::Histogram;
+pub use lora::LoraConfig;
+use lora::LoraSlots;
+pub use preset::Preset;
+use schedule::Step;
+use sequence::Sequence;
+pub use stats::{AdapterSeries, Gauges, Stats};
+pub use step_time::{Coefficients, StepLoad};
+
+/// Names one sequence of one engine; never used again, not even after [`Engine::reset`].
+pub type SequenceId = u64;
+
+/// What one sequence asks for.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// Prompt tokens; at least one.
+    pub prompt: Vec<u32>,
+    /// The most tokens to generate; at least one.
+    pub max_tokens: u32,
+    /// Ends of itself after so many tokens, if that comes before `max_tokens`.
+    pub stop_after: Option<u32>,
+    /// LoRA adapter by name; `None` is the base model.
+    pub adapter: Option<Arc<str>>,
+    /// Separates cache entries of equal tokens; 0 is "no salt".
+    pub salt: u64,
+    /// Decides the output tokens, together with nothing else.
+    pub seed: u64,
+}
+
+/// Why a sequence ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finish {
+    /// Reached `stop_after`.
+    Stop,
+    /// Reached `max_tokens`.
+    Length,
+}
+
+/// Something that happened to one sequence, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// The sequence.
+    pub id: SequenceId,
+    /// What happened to it.
+    pub what: What,
+}
+
+/// The kinds of [`Event`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// Entered the batch for the first time (not after a preemption).
+    Scheduled {
+        /// Prompt tokens found in the prefix cache.
+        cached: u32,
+        /// Model time spent waiting for it.
+        queued: Duration,
+    },
+    /// One output token.
+    Token(u32),
+    /// The end; nothing follows.
+    Finished(Finish),
+}
+
+/// Why a request cannot be served at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// Prompt plus `max_tokens` would not fit the whole KV cache.
+    TooLong {
+        /// Tokens the cache holds.
+        capacity: usize,
+    },
+    /// The prompt has no token, or no token is asked for.
+    Empty,
+}
+
+/// One model server's engine.
+#[derive(Debug)]
+pub struct Engine {
+    config: Config,
+    blocks: Blocks,
+    lora: LoraSlots,
+    sequences: HashMap<SequenceId, Sequence>,
+    /// In the front end until the time of the key.
+    arriving: BTreeSet<(Duration, SequenceId)>,
+    waiting: VecDeque<SequenceId>,
+    /// In order of admission: the last one is preempted first.
+    running: Vec<SequenceId>,
+    step: Option<Step>,
+    stats: Stats,
+    noise: fastrand::Rng,
+    slow: f64,
+    clock: Duration,
+    next_id: SequenceId,
+}
+
+impl Engine {
+    /// An idle engine with an empty cache. Equal `config` and `seed`, equal behaviour.
+    pub fn new(config: Config, seed: u64) -> Self {
+        Self {
+            blocks: Blocks::new(config.usable_blocks()),
+            lora: LoraSlots::new(config.lora.clone()),
+            sequences: HashMap::new(),
+            arriving: BTreeSet::new(),
+            waiting: VecDeque::new(),
+            running: Vec::new(),
+            step: None,
+            stats: Stats::default(),
+            noise: fastrand::Rng::with_seed(seed),
+            slow: 1.0,
+            clock: Duration::ZERO,
+            next_id: 1,
+            config,
+        }
+    }
+
+    /// Takes a request that arrives at `now`. It enters the queue after the front-end delay.
+    pub fn submit(&mut self, request: Request, now: Duration) -> Result<SequenceId, Refused> {
+        if request.prompt.is_empty() || request.max_tokens == 0 {
+            return Err(Refused::Empty);
+        }
+        let capacity = self.config.usable_blocks() * self.config.block_size;
+        if request.prompt.len() + request.max_tokens as usize > capacity {
+            return Err(Refused::TooLong { capacity });
+        }
+        let id = self.next_id;
+        self.next_id += 1;
+        let ready = now + self.config.front_end(request.prompt.len());
+        self.sequences.insert(id, Sequence::new(request, now, self.config.block_size));
+        self.arriving.insert((ready, id));
+        Ok(id)
+    }
+
+    /// Ends a sequence at once and frees what it holds. False when it is not known (any more).
+    pub fn abort(&mut self, id: SequenceId) -> bool {
+        let Some(sequence) = self.sequences.remove(&id) else {
+            return false;
+        };
+        if let Some(place) = self.running.iter().position(|&other| other == id) {
+            self.running.remove(place);
+            self.lora.release(sequence.adapter.as_ref());
+        } else if let Some(place) = self.waiting.iter().position(|&other| other == id) {
+            self.waiting.remove(place);
+        } else {
+            self.arriving.retain(|&(_, other)| other != id);
+        }
+        self.blocks.release(&sequence.blocks);
+        self.stats.aborted += 1;
+        if self.sequences.is_empty() {
+            // No later step would correct the gauges of an engine that has just run dry.
+            self.stats.gauges = Gauges::default();
+        }
+        true
+    }
+
+    /// Plays everything due up to `now`, in order, and returns the time of the next thing to come: `None` when idle.
+    pub fn advance(&mut self, now: Duration, events: &mut Vec<Event>) -> Option<Duration> {
+        loop {
+            let next = self.next_time()?;
+            if next > now {
+                return Some(next);
+            }
+            self.play(next, events);
+        }
+    }
+
+    /// Makes every following step take `factor` times as long. 1 is normal.
+    pub fn set_slow(&mut self, factor: f64) {
+        self.slow = factor;
+    }
+
+    /// Drops every sequence, the cache and all counters, as a restart does. Ids go on counting.
+    pub fn reset(&mut self) {
+        let seed = self.noise.u64(..);
+        let fresh = Self::new(self.config.clone(), seed);
+        let old = std::mem::replace(self, fresh);
+        self.slow = old.slow;
+        self.clock = old.clock;
+        self.next_id = old.next_id;
+    }
+
+    /// How many of a request's prompt tokens the cache holds at this moment. Reserves nothing.
+    pub fn cached_tokens(&self, request: &Request) -> usize {
+        let mut sequence = Sequence::new(request.clone(), Duration::ZERO, self.config.block_size);
+        let hashes = sequence.matchable_hashes();
+        self.blocks.matching(hashes) * self.config.block_size
+    }
+
+    /// Counters, histograms, and the gauges as of the end of the last step.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// The configuration it runs with.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Sequences in the batch at this moment.
+    pub fn running(&self) -> usize {
+        self.running.len()
+    }
+
+    /// Sequences not yet in the batch at this moment, those in the front end included.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len() + self.arriving.len()
+    }
+
+    /// Every sequence not yet ended, in order of submission.
+    pub fn active(&self) -> Vec<SequenceId> {
+        let mut ids: Vec<_> = self.sequences.keys().copied().collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    /// Blocks no sequence refers to; cached ones count as free.
+    pub fn free_blocks(&self) -> usize {
+        self.blocks.free()
+    }
+
+    /// Fraction of blocks that sequences refer to, 0 to 1.
+    pub fn kv_usage(&self) -> f64 {
+        self.blocks.used() as f64 / self.blocks.total() as f64
+    }
+
+    fn next_time(&self) -> Option<Duration> {
+        if let Some(step) = &self.step {
+            return Some(step.ends);
+        }
+        let arrival = self.arriving.first().map(|&(time, _)| time);
+        // Without a step in flight only a LoRA load can keep a waiting sequence out of the batch.
+        let load = if self.waiting.is_empty() { None } else { self.lora.next_ready(self.clock) };
+        [arrival, load].into_iter().flatten().min()
+    }
+
+    fn play(&mut self, time: Duration, events: &mut Vec<Event>) {
+        self.clock = time;
+        let step = self.step.take();
+        self.queue_arrivals(time);
+        if let Some(step) = step {
+            self.end_step(&step, time, events);
+        }
+        self.begin_step(time, events);
+    }
+
+    fn queue_arrivals(&mut self, time: Duration) {
+        while let Some(&(ready, id)) = self.arriving.first() {
+            if ready > time {
+                return;
+            }
+            self.arriving.pop_first();
+            if let Some(sequence) = self.sequences.get_mut(&id) {
+                sequence.queued = ready;
+                self.waiting.push_back(id);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

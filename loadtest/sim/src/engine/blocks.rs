@@ -1,0 +1,138 @@
+//! KV blocks: reference counts, and the prefix cache in what is free.
+//!
+//! "Free" does not mean empty: a block nobody refers to keeps its content until the space is needed, and a later prompt
+//! may take it back. That is why cache pressure does not show in the usage gauge.
+
+use std::collections::HashMap;
+
+/// End of the free list.
+const NONE: u32 = u32::MAX;
+
+/// Fixed number of blocks, the free ones in a list from least to most recently freed.
+#[derive(Debug)]
+pub(super) struct Blocks {
+    list: Vec<Block>,
+    by_hash: HashMap<u64, u32>,
+    oldest: u32,
+    newest: u32,
+    free: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Block {
+    references: u32,
+    hash: Option<u64>,
+    older: u32,
+    newer: u32,
+}
+
+impl Blocks {
+    pub(super) fn new(total: usize) -> Self {
+        let block = Block { references: 0, hash: None, older: NONE, newer: NONE };
+        let mut all = Self { list: vec![block; total], by_hash: HashMap::new(), oldest: NONE, newest: NONE, free: 0 };
+        for id in 0..total {
+            all.push_newest(id as u32);
+        }
+        all
+    }
+
+    pub(super) fn total(&self) -> usize {
+        self.list.len()
+    }
+
+    pub(super) fn free(&self) -> usize {
+        self.free
+    }
+
+    pub(super) fn used(&self) -> usize {
+        self.total() - self.free
+    }
+
+    /// How many of `hashes` are cached, from the first without a gap.
+    pub(super) fn matching(&self, hashes: &[u64]) -> usize {
+        hashes.iter().take_while(|hash| self.by_hash.contains_key(hash)).count()
+    }
+
+    /// Refers to the cached blocks of `cached` and to `fresh` blocks of undefined content, in that order.
+    /// `None`, and nothing changed, when there is no room.
+    pub(super) fn take(&mut self, cached: &[u64], fresh: usize) -> Option<Vec<u32>> {
+        let hits: Vec<u32> = cached.iter().map(|hash| self.by_hash.get(hash).copied()).collect::<Option<_>>()?;
+        let revived = hits.iter().filter(|&&id| self.list[id as usize].references == 0).count();
+        if self.free < revived + fresh {
+            return None;
+        }
+        for &id in &hits {
+            if self.list[id as usize].references == 0 {
+                self.unlink(id);
+            }
+            self.list[id as usize].references += 1;
+        }
+        let mut taken = hits;
+        for _ in 0..fresh {
+            taken.push(self.evict());
+        }
+        Some(taken)
+    }
+
+    /// Makes a block findable. The first block of a hash keeps it; a second one with the same content stays unnamed.
+    pub(super) fn publish(&mut self, id: u32, hash: u64) {
+        if let std::collections::hash_map::Entry::Vacant(vacant) = self.by_hash.entry(hash) {
+            vacant.insert(id);
+            self.list[id as usize].hash = Some(hash);
+        }
+    }
+
+    /// Gives back one reference to each; the last block is freed first, so a prefix outlives its tail.
+    pub(super) fn release(&mut self, ids: &[u32]) {
+        for &id in ids.iter().rev() {
+            let block = &mut self.list[id as usize];
+            block.references -= 1;
+            if block.references == 0 {
+                self.push_newest(id);
+            }
+        }
+    }
+
+    fn evict(&mut self) -> u32 {
+        let id = self.oldest;
+        self.unlink(id);
+        let block = &mut self.list[id as usize];
+        block.references = 1;
+        if let Some(hash) = block.hash.take() {
+            self.by_hash.remove(&hash);
+        }
+        id
+    }
+
+    fn push_newest(&mut self, id: u32) {
+        let last = self.newest;
+        let block = &mut self.list[id as usize];
+        block.older = last;
+        block.newer = NONE;
+        match self.list.get_mut(last as usize) {
+            Some(last) => last.newer = id,
+            None => self.oldest = id,
+        }
+        self.newest = id;
+        self.free += 1;
+    }
+
+    fn unlink(&mut self, id: u32) {
+        let Block { older, newer, .. } = self.list[id as usize];
+        match self.list.get_mut(older as usize) {
+            Some(older) => older.newer = newer,
+            None => self.oldest = newer,
+        }
+        match self.list.get_mut(newer as usize) {
+            Some(newer) => newer.older = older,
+            None => self.newest = older,
+        }
+        self.free -= 1;
+    }
+
+    /// References to all blocks together, for tests of conservation.
+    #[cfg(test)]
+    pub(super) fn references(&self) -> usize {
+        self.list.iter().map(|block| block.references as usize).sum()
+    }
+}

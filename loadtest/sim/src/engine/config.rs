@@ -1,0 +1,45 @@
+//! What an engine is: its size, its limits and its speed.
+//!
+//! `blocks` counts the null block as vLLM's `num_gpu_blocks` does, so one less is usable.
+
+use std::time::Duration;
+
+use super::{Coefficients, LoraConfig};
+
+/// Size, limits and speed of one engine.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Tokens in a KV block.
+    pub block_size: usize,
+    /// KV blocks, the null block included.
+    pub blocks: usize,
+    /// Most sequences in the batch.
+    pub max_seqs: usize,
+    /// Most tokens computed in one step: bounds a step's time and chunks long prefills.
+    pub max_batched_tokens: usize,
+    /// A longer prefill is cut to chunks of this size even when the budget has room. `None`: only the budget cuts.
+    pub long_prefill_threshold: Option<usize>,
+    /// Whether freed blocks serve later prompts that begin alike.
+    pub prefix_caching: bool,
+    /// LoRA slots and load times.
+    pub lora: LoraConfig,
+    /// Speed of a step.
+    pub step: Coefficients,
+    /// Front-end time per request before it enters the queue.
+    pub front_end_base: Duration,
+    /// Front-end time per prompt token.
+    pub front_end_per_token: Duration,
+}
+
+impl Config {
+    /// Blocks that can hold tokens; at least one.
+    pub fn usable_blocks(&self) -> usize {
+        self.blocks.saturating_sub(1).max(1)
+    }
+
+    /// Time between a request's arrival and its place in the queue.
+    pub fn front_end(&self, prompt_tokens: usize) -> Duration {
+        let tokens = u32::try_from(prompt_tokens).unwrap_or(u32::MAX);
+        self.front_end_base + self.front_end_per_token.saturating_mul(tokens)
+    }
+}

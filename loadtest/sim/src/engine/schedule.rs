@@ -1,0 +1,234 @@
+//! A step: which sequences compute how many tokens, and what comes of it.
+//!
+//! Running sequences come first, in order of admission; waiting ones only when no block had to be taken from anyone in the
+//! same step. The queue's head waits for blocks and holds up all behind it, but is passed over when only its adapter is
+//! missing.
+
+use std::time::Duration;
+
+use super::stats::joined;
+use super::{Engine, Event, Finish, Gauges, SequenceId, StepLoad, What};
+
+/// A step in flight.
+#[derive(Debug)]
+pub(super) struct Step {
+    pub(super) ends: Duration,
+    /// Sequences and the tokens each computes.
+    plan: Vec<(SequenceId, usize)>,
+    prefill: usize,
+}
+
+/// A step being put together.
+struct Draft {
+    plan: Vec<(SequenceId, usize)>,
+    budget: usize,
+    load: StepLoad,
+}
+
+impl Engine {
+    /// Counts a client request that asked for `choices` sequences.
+    pub fn observe_choices(&mut self, choices: usize) {
+        self.stats.params_n.observe(choices as f64);
+    }
+
+    /// Starts the next step at `now`, if there is anything to compute.
+    pub(super) fn begin_step(&mut self, now: Duration, events: &mut Vec<Event>) {
+        loop {
+            let budget = self.config.max_batched_tokens.max(1);
+            let mut draft = Draft { plan: Vec::new(), budget, load: StepLoad::default() };
+            let preempted = self.schedule_running(&mut draft);
+            if !preempted {
+                self.schedule_waiting(&mut draft, now, events);
+            }
+            if draft.plan.is_empty() {
+                // The only running sequence may have preempted itself: with its blocks free, the next round admits.
+                if preempted {
+                    continue;
+                }
+                return;
+            }
+            let factor = self.slow * self.lora.step_factor() * self.config.step.noise(&mut self.noise);
+            let time = self.config.step.time(&draft.load).mul_f64(factor.max(0.0));
+            // A step of no length would let one call of `advance` never return.
+            let ends = now + time.max(Duration::from_nanos(1));
+            self.step = Some(Step { ends, plan: draft.plan, prefill: draft.load.prefill });
+            return;
+        }
+    }
+
+    /// Books the tokens of a step that ends at `now`. Sequences aborted meanwhile are gone and skipped.
+    pub(super) fn end_step(&mut self, step: &Step, now: Duration, events: &mut Vec<Event>) {
+        let mut emitted = 0;
+        for &(id, tokens) in &step.plan {
+            let Some(sequence) = self.sequences.get_mut(&id) else {
+                continue;
+            };
+            sequence.computed += tokens;
+            if sequence.remaining() > 0 {
+                continue;
+            }
+            emitted += 1;
+            self.stats.token(sequence, now);
+            sequence.first_token.get_or_insert(now);
+            sequence.last_token = now;
+            let (token, finish) = sequence.emit();
+            events.push(Event { id, what: What::Token(token) });
+            if let Some(finish) = finish {
+                self.finish(id, finish, now);
+                events.push(Event { id, what: What::Finished(finish) });
+            }
+        }
+        self.stats.steps += 1;
+        self.stats.iteration_tokens.observe((step.prefill + emitted) as f64);
+        self.refresh_gauges(now);
+    }
+
+    /// True when a sequence had to give up its blocks.
+    fn schedule_running(&mut self, draft: &mut Draft) -> bool {
+        let mut preempted = false;
+        let mut place = 0;
+        while place < self.running.len() && draft.budget > 0 {
+            let id = self.running[place];
+            let tokens = self.chunk(id, draft.budget);
+            while !self.grow(id, tokens) {
+                preempted = true;
+                self.preempt_last();
+                if place == self.running.len() {
+                    // It was its own victim.
+                    return true;
+                }
+            }
+            self.plan(draft, id, tokens);
+            place += 1;
+        }
+        preempted
+    }
+
+    fn schedule_waiting(&mut self, draft: &mut Draft, now: Duration, events: &mut Vec<Event>) {
+        let mut place = 0;
+        while place < self.waiting.len() && draft.budget > 0 && self.running.len() < self.config.max_seqs.max(1) {
+            let id = self.waiting[place];
+            let adapter = self.sequences[&id].adapter.clone();
+            if !self.lora.is_ready(adapter.as_ref(), now) {
+                place += 1;
+                continue;
+            }
+            let Some(tokens) = self.admit(id, draft.budget) else {
+                return;
+            };
+            self.lora.acquire(adapter.as_ref());
+            self.waiting.remove(place);
+            self.running.push(id);
+            let sequence = self.sequences.get_mut(&id).expect("waiting holds live sequences only");
+            if sequence.scheduled.is_none() {
+                sequence.scheduled = Some(now);
+                sequence.cached = sequence.computed;
+                self.stats.prefix_queries += sequence.prompt as u64;
+                self.stats.prefix_hits += sequence.cached as u64;
+                let queued = now.saturating_sub(sequence.queued);
+                events.push(Event { id, what: What::Scheduled { cached: sequence.cached as u32, queued } });
+            }
+            self.plan(draft, id, tokens);
+        }
+    }
+
+    /// Takes blocks for the first chunk of a waiting sequence, behind what the cache has of it; `None` without room.
+    fn admit(&mut self, id: SequenceId, budget: usize) -> Option<usize> {
+        let sequence = self.sequences.get_mut(&id).expect("waiting holds live sequences only");
+        let caching = self.config.prefix_caching;
+        let hashes = sequence.matchable_hashes();
+        let hits = if caching { self.blocks.matching(hashes) } else { 0 };
+        let cached = hits * self.config.block_size;
+        let hits = hashes[..hits].to_vec();
+        let tokens = limit(sequence.tokens.len() - cached, budget, self.config.long_prefill_threshold);
+        let fresh = (cached + tokens).div_ceil(self.config.block_size) - hits.len();
+        sequence.blocks = self.blocks.take(&hits, fresh)?;
+        sequence.start_after(hits.len());
+        self.publish(id, tokens);
+        Some(tokens)
+    }
+
+    fn chunk(&self, id: SequenceId, budget: usize) -> usize {
+        limit(self.sequences[&id].remaining(), budget, self.config.long_prefill_threshold)
+    }
+
+    /// Takes the blocks for `tokens` more; false, and nothing changed, when there are none.
+    fn grow(&mut self, id: SequenceId, tokens: usize) -> bool {
+        let sequence = self.sequences.get_mut(&id).expect("running holds live sequences only");
+        let short = sequence.blocks_short(tokens);
+        if short > 0 {
+            let Some(taken) = self.blocks.take(&[], short) else {
+                return false;
+            };
+            sequence.blocks.extend(taken);
+        }
+        self.publish(id, tokens);
+        true
+    }
+
+    /// Full blocks are findable as soon as they are scheduled: a later sequence of the same step may hit them.
+    fn publish(&mut self, id: SequenceId, tokens: usize) {
+        if !self.config.prefix_caching {
+            return;
+        }
+        let sequence = self.sequences.get_mut(&id).expect("only live sequences are scheduled");
+        for (block, hash) in sequence.filled_by(tokens) {
+            self.blocks.publish(block, hash);
+        }
+    }
+
+    fn plan(&self, draft: &mut Draft, id: SequenceId, tokens: usize) {
+        let sequence = &self.sequences[&id];
+        draft.budget -= tokens;
+        draft.plan.push((id, tokens));
+        draft.load.sequences += 1;
+        if sequence.decodes() {
+            draft.load.decodes += 1;
+            draft.load.context += sequence.computed;
+        } else {
+            draft.load.prefill += tokens;
+            draft.load.attention += tokens as f64 * (sequence.computed as f64 + tokens as f64 / 2.0);
+        }
+    }
+
+    fn preempt_last(&mut self) {
+        let victim = self.running.pop().expect("a sequence short of blocks is itself running");
+        let sequence = self.sequences.get_mut(&victim).expect("running holds live sequences only");
+        let freed = sequence.preempt();
+        self.lora.release(sequence.adapter.as_ref());
+        self.blocks.release(&freed);
+        self.waiting.push_front(victim);
+        self.stats.preemptions += 1;
+    }
+
+    fn finish(&mut self, id: SequenceId, finish: Finish, now: Duration) {
+        let sequence = self.sequences.remove(&id).expect("only live sequences finish");
+        self.running.retain(|&other| other != id);
+        self.lora.release(sequence.adapter.as_ref());
+        self.blocks.release(&sequence.blocks);
+        self.stats.finish(&sequence, finish, now);
+    }
+
+    fn refresh_gauges(&mut self, now: Duration) {
+        let deferred = self.waiting.iter().filter(|id| !self.adapter_fits(**id, now)).count();
+        self.stats.gauges = Gauges {
+            running: self.running.len(),
+            waiting_capacity: self.waiting.len() - deferred,
+            waiting_deferred: deferred,
+            kv_usage: self.kv_usage(),
+        };
+        let names = |ids: &mut dyn Iterator<Item = &SequenceId>| {
+            joined(ids.filter_map(|id| self.sequences[id].adapter.as_ref()))
+        };
+        let (running, waiting) = (names(&mut self.running.iter()), names(&mut self.waiting.iter()));
+        self.stats.set_adapters(running, waiting, now);
+    }
+
+    fn adapter_fits(&self, id: SequenceId, now: Duration) -> bool {
+        self.lora.could_admit(self.sequences[&id].adapter.as_ref(), now)
+    }
+}
+
+fn limit(tokens: usize, budget: usize, threshold: Option<usize>) -> usize {
+    tokens.min(budget).min(threshold.unwrap_or(usize::MAX).max(1))
+}
