@@ -1,0 +1,254 @@
+//! Walks one JSON document as its bytes come, and reports the values at the places of interest.
+//!
+//! It is no validator: a broken document gives fewer values or none, never an error. Text that merely looks like a key,
+//! such as `\"usage\"` inside a completion, is inside a string for it as for any parser. Memory does not grow with the
+//! document: it keeps the containers that lead to the current place, and of any text only its first bytes.
+
+use memchr::memchr2;
+
+use super::place::Place;
+use super::short::Short;
+
+/// Longest key or word of interest is `cache_creation_input_tokens`, 27 bytes; numbers are shorter.
+const WORD_BYTES: usize = 32;
+
+/// Deepest container of interest is `choices[].delta.tool_calls[].function`, the seventh.
+const MAX_DEPTH: usize = 8;
+
+pub(super) type Word = Short<WORD_BYTES>;
+
+/// A value that stands at a place of interest.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Value<'a> {
+    /// A string, escapes not decoded.
+    Text(&'a Word),
+    /// A number, or `true`, `false`, `null`.
+    Scalar(&'a Word),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Token {
+    Outside,
+    Key,
+    Text,
+    /// A string nobody asked for.
+    Ignored,
+    Scalar,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Container {
+    place: Place,
+    is_object: bool,
+}
+
+/// Where in the document we are.
+#[derive(Clone, Debug)]
+pub(super) struct Scanner {
+    containers: [Container; MAX_DEPTH],
+    depth: u8,
+    /// Brackets open inside a value nobody asked for.
+    ignored_depth: u32,
+    token: Token,
+    /// The last byte was a backslash in a string.
+    escaped: bool,
+    expects_key: bool,
+    /// Place of the value that comes next.
+    place: Place,
+    word: Word,
+    complete: bool,
+}
+
+impl Default for Scanner {
+    fn default() -> Self {
+        Self {
+            containers: [Container { place: Place::Elsewhere, is_object: false }; MAX_DEPTH],
+            depth: 0,
+            ignored_depth: 0,
+            token: Token::Outside,
+            escaped: false,
+            expects_key: false,
+            place: Place::Root,
+            word: Word::new(),
+            complete: false,
+        }
+    }
+}
+
+impl Scanner {
+    /// Forgets the document, to begin another.
+    pub(super) fn reset(&mut self) {
+        self.depth = 0;
+        self.ignored_depth = 0;
+        self.token = Token::Outside;
+        self.escaped = false;
+        self.expects_key = false;
+        self.place = Place::Root;
+        self.complete = false;
+    }
+
+    /// Returns whether the outermost object or array was closed.
+    pub(super) fn is_complete(&self) -> bool {
+        self.complete
+    }
+
+    /// Reads on, calling `found` for each value at a place of interest.
+    pub(super) fn feed(&mut self, bytes: &[u8], mut found: impl FnMut(Place, Value<'_>)) {
+        let mut rest = bytes;
+        while !self.complete && !rest.is_empty() {
+            rest = match self.token {
+                Token::Outside if self.ignored_depth > 0 => self.ignore(rest),
+                Token::Outside => self.outside(rest),
+                Token::Key | Token::Text | Token::Ignored => self.string(rest, &mut found),
+                Token::Scalar => self.scalar(rest, &mut found),
+            };
+        }
+    }
+
+    fn outside<'a>(&mut self, rest: &'a [u8]) -> &'a [u8] {
+        match rest[0] {
+            b'"' => {
+                self.token = match self.place {
+                    _ if self.expects_key => Token::Key,
+                    Place::Elsewhere => Token::Ignored,
+                    _ => Token::Text,
+                };
+                self.word.clear();
+            }
+            b'{' => self.opens(true),
+            b'[' => self.opens(false),
+            b'}' | b']' => self.closes(),
+            b',' => self.next_in_container(),
+            b':' => self.expects_key = false,
+            b' ' | b'\t' | b'\n' | b'\r' => {}
+            _ => {
+                self.token = Token::Scalar;
+                self.word.clear();
+                return rest;
+            }
+        }
+        &rest[1..]
+    }
+
+    fn opens(&mut self, is_object: bool) {
+        let depth = usize::from(self.depth);
+        if self.place == Place::Elsewhere || depth == MAX_DEPTH {
+            self.ignored_depth = 1;
+            return;
+        }
+        self.containers[depth] = Container { place: self.place, is_object };
+        self.depth += 1;
+        self.next_in_container();
+    }
+
+    fn closes(&mut self) {
+        self.expects_key = false;
+        self.place = Place::Elsewhere;
+        self.depth = self.depth.saturating_sub(1);
+        self.complete = self.depth == 0;
+    }
+
+    fn next_in_container(&mut self) {
+        let Some(top) = usize::from(self.depth).checked_sub(1) else { return };
+        let Container { place, is_object } = self.containers[top];
+        self.expects_key = is_object;
+        self.place = if is_object { Place::Elsewhere } else { place.item() };
+    }
+
+    fn ignore<'a>(&mut self, rest: &'a [u8]) -> &'a [u8] {
+        let Some(at) = rest.iter().position(|byte| matches!(byte, b'"' | b'{' | b'}' | b'[' | b']')) else {
+            return &[];
+        };
+        match rest[at] {
+            b'"' => self.token = Token::Ignored,
+            b'{' | b'[' => self.ignored_depth = self.ignored_depth.saturating_add(1),
+            _ => self.ignored_depth -= 1,
+        }
+        &rest[at + 1..]
+    }
+
+    fn string<'a>(&mut self, rest: &'a [u8], found: &mut impl FnMut(Place, Value<'_>)) -> &'a [u8] {
+        if std::mem::take(&mut self.escaped) {
+            self.word.push(&rest[..1]);
+            return &rest[1..];
+        }
+        let Some(at) = memchr2(b'"', b'\\', rest) else {
+            self.word.push(rest);
+            return &[];
+        };
+        self.word.push(&rest[..at]);
+        if rest[at] == b'\\' {
+            self.escaped = true;
+            self.word.push(b"\\");
+            return &rest[at + 1..];
+        }
+        match self.token {
+            Token::Key => {
+                let top = usize::from(self.depth).saturating_sub(1);
+                self.place = self.containers[top].place.member(self.word.as_bytes());
+                self.expects_key = false;
+            }
+            Token::Text => found(self.place, Value::Text(&self.word)),
+            _ => {}
+        }
+        self.token = Token::Outside;
+        &rest[at + 1..]
+    }
+
+    fn scalar<'a>(&mut self, rest: &'a [u8], found: &mut impl FnMut(Place, Value<'_>)) -> &'a [u8] {
+        let ends = |byte: &u8| matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\n' | b'\r' | b':' | b'"');
+        let end = rest.iter().position(|byte| ends(byte) || matches!(byte, b'{' | b'['));
+        self.word.push(&rest[..end.unwrap_or(rest.len())]);
+        let Some(end) = end else { return &[] };
+        if self.place != Place::Elsewhere {
+            found(self.place, Value::Scalar(&self.word));
+        }
+        self.token = Token::Outside;
+        &rest[end..]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(text: &str) -> Vec<(Place, String)> {
+        let mut scanner = Scanner::default();
+        let mut all = Vec::new();
+        scanner.feed(text.as_bytes(), |place, value| {
+            let (Value::Text(word) | Value::Scalar(word)) = value;
+            all.push((place, String::from_utf8_lossy(word.as_bytes()).into_owned()));
+        });
+        assert!(scanner.is_complete(), "{text}");
+        all
+    }
+
+    #[test]
+    fn only_values_at_places_of_interest_are_reported() {
+        let text = r#" { "x" : {"usage":{"prompt_tokens":9}}, "a":[[1,{"usage":2}],"usage"],
+            "usage" : { "prompt_tokens" : 3 , "completion_tokens":1,"other":{"prompt_tokens":8} },
+            "choices":[{"delta":{"content":"\"usage\":{\"prompt_tokens\":7,\"x\":1}","role":"assistant"},"finish_reason":null}] } "#;
+        let expected = [
+            (Place::PromptTokens, "3"),
+            (Place::CompletionTokens, "1"),
+            (Place::Generated, ""),
+            (Place::FinishReason, "null"),
+        ];
+        assert_eq!(found(text), expected.map(|(place, text)| (place, text.to_owned())));
+    }
+
+    #[test]
+    fn depth_beyond_the_deepest_place_keeps_in_step() {
+        let deep = format!(r#"{{"error":{}{}, "usage":{{"prompt_tokens":3}}}}"#, "[".repeat(500), "]".repeat(500));
+        assert_eq!(found(&deep), [(Place::PromptTokens, "3".to_owned())]);
+    }
+
+    #[test]
+    fn a_broken_document_neither_panics_nor_completes_twice() {
+        for text in ["]", "}}}", "{]", "\"", "{\"a", "{\"usage\":{\"prompt_tokens\":", "nul", "{,,:}", "{}{}"] {
+            let mut scanner = Scanner::default();
+            scanner.feed(text.as_bytes(), |_, _| {});
+            scanner.feed(b"}]}", |_, _| {});
+        }
+    }
+}
