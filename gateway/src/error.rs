@@ -10,15 +10,7 @@ use pingora_core::Result;
 use pingora_http::ResponseHeader;
 use serde_json::{Value, json};
 
-/// The JSON shape an API's clients parse.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Shape {
-    /// `{"error":{"message","type","param","code"}}`.
-    #[default]
-    OpenAi,
-    /// `{"type":"error","error":{"type","message"}}`.
-    Anthropic,
-}
+use crate::surface::ErrorShape;
 
 /// Why a request is not served. Every variant is final: it is what the client gets.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -178,12 +170,12 @@ impl Refusal {
     }
 
     /// The body in the shape of the API that was called.
-    pub fn body(&self, shape: Shape) -> Bytes {
+    pub fn body(&self, shape: ErrorShape) -> Bytes {
         let value: Value = match shape {
-            Shape::OpenAi => json!({"error": {
+            ErrorShape::OpenAi => json!({"error": {
                 "message": self.to_string(), "type": self.kind(), "param": self.param(), "code": self.code(),
             }}),
-            Shape::Anthropic => json!({"type": "error", "error": {
+            ErrorShape::Anthropic => json!({"type": "error", "error": {
                 "type": self.anthropic_kind(), "message": self.to_string(),
             }}),
         };
@@ -218,11 +210,11 @@ mod tests {
     #[test]
     fn an_unknown_model_is_told_in_the_shape_of_the_api() {
         let refusal = Refusal::UnknownModel("no\"pe".into());
-        let openai: Value = serde_json::from_slice(&refusal.body(Shape::OpenAi)).unwrap();
+        let openai: Value = serde_json::from_slice(&refusal.body(ErrorShape::OpenAi)).unwrap();
         assert_eq!(openai["error"]["code"], "model_not_found");
         assert_eq!(openai["error"]["param"], "model");
         assert!(openai["error"]["message"].as_str().unwrap().contains("no\"pe"));
-        let anthropic: Value = serde_json::from_slice(&refusal.body(Shape::Anthropic)).unwrap();
+        let anthropic: Value = serde_json::from_slice(&refusal.body(ErrorShape::Anthropic)).unwrap();
         assert_eq!(anthropic["type"], "error");
         assert_eq!(anthropic["error"]["type"], "not_found_error");
     }

@@ -1,0 +1,40 @@
+//! Where an endpoint is on the network, and the Pingora peer that leads there.
+//!
+//! An endpoint's identity is its URL as configured; the socket address behind a host name may change under it.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use pingora_core::upstreams::peer::HttpPeer;
+
+use crate::config::{EndpointUrl, Scheme};
+
+/// Idle connections are given up after this. vLLM, SGLang and TensorRT-LLM close theirs after 5 s, llama.cpp too: staying
+/// below keeps most requests off connections that are about to die.
+const IDLE: Duration = Duration::from_secs(4);
+
+/// An endpoint that takes none of what is sent for this long is stuck; it also bounds how late a client's departure is
+/// seen while an HTTP/2 write is blocked.
+const WRITE: Duration = Duration::from_secs(5);
+
+/// A resolved endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// Where to connect.
+    pub socket: SocketAddr,
+    /// The configured URL: scheme, host and port.
+    pub url: EndpointUrl,
+}
+
+impl Address {
+    /// A peer for one attempt or one scrape. `connect` bounds TCP and TLS set-up.
+    pub fn peer(&self, connect: Duration) -> HttpPeer {
+        let tls = self.url.scheme() == Scheme::Https;
+        let mut peer = HttpPeer::new(self.socket, tls, if tls { self.url.host().to_owned() } else { String::new() });
+        peer.options.connection_timeout = Some(connect);
+        peer.options.total_connection_timeout = Some(connect);
+        peer.options.idle_timeout = Some(IDLE);
+        peer.options.write_timeout = Some(WRITE);
+        peer
+    }
+}

@@ -1,0 +1,72 @@
+//! Gauges read from the live state when they are asked for, so that nothing has to keep them current and series of gone
+//! endpoints disappear by themselves.
+
+use prometheus::core::Collector;
+use prometheus::proto::MetricFamily;
+use prometheus::{GaugeVec, Opts};
+
+use crate::fleet::Fleet;
+
+/// Name, labels and help of each gauge, for the documentation's test.
+pub const FAMILIES: &[(&str, &[&str], &str)] = &[
+    ("spillway_in_flight", &["pool", "endpoint", "phase"], "Requests sent by this gateway and not yet ended; phase is prefill or decode."),
+    ("spillway_pool_in_flight", &["pool"], "Requests admitted to the pool and not yet ended, retries between endpoints included."),
+    ("spillway_endpoint_state", &["pool", "endpoint", "state"], "1 for the state the endpoint is in: healthy, demoted, down or draining."),
+    ("spillway_endpoint_scrape_age_seconds", &["pool", "endpoint"], "Age of the endpoint's last metrics page."),
+    ("spillway_endpoint_queued", &["pool", "endpoint"], "Requests waiting in the engine at the last scrape."),
+    ("spillway_endpoint_running", &["pool", "endpoint"], "Requests running in the engine at the last scrape."),
+    ("spillway_endpoint_kv_usage_ratio", &["pool", "endpoint"], "Share of the key-value cache in use at the last scrape, 0 to 1."),
+    ("spillway_endpoint_pending_prefill_seconds", &["pool", "endpoint"], "Predicted prefill work sent by this gateway and not yet at its first token."),
+    ("spillway_body_memory_bytes", &[], "Request bodies held in memory."),
+    ("spillway_active_requests", &[], "Requests being served, from their head to their last byte."),
+    ("spillway_config_hash", &[], "Hash of the configuration in force; equal on gateways with equal configuration."),
+    ("spillway_build_info", &["version"], "Always 1."),
+];
+
+/// Reads them all.
+pub(super) fn gather(fleet: &Fleet) -> Vec<MetricFamily> {
+    let gauges: Vec<GaugeVec> = FAMILIES
+        .iter()
+        .map(|(name, labels, help)| GaugeVec::new(Opts::new(*name, *help), labels).expect("names in the table are valid"))
+        .collect();
+    let set = |name: &str, labels: &[&str], value: f64| {
+        let index = FAMILIES.iter().position(|(known, ..)| *known == name).expect("only names of the table are set");
+        gauges[index].with_label_values(labels).set(value);
+    };
+    let live = fleet.live();
+    let now = fleet.now();
+    for (pool, live_pool) in &live.pools {
+        set("spillway_pool_in_flight", &[pool], f64::from(live_pool.state.in_flight()));
+        for one in live_pool.state.picker.snapshot(now) {
+            let labels = [pool.as_str(), &*one.id];
+            set("spillway_in_flight", &[pool, &*one.id, "prefill"], f64::from(one.prefills));
+            set("spillway_in_flight", &[pool, &*one.id, "decode"], f64::from(one.decodes));
+            let state = match (one.draining, one.healthy, one.demoted) {
+                (true, ..) => "draining",
+                (_, false, _) => "down",
+                (.., true) => "demoted",
+                _ => "healthy",
+            };
+            for name in ["healthy", "demoted", "down", "draining"] {
+                set("spillway_endpoint_state", &[pool, &*one.id, name], f64::from(u8::from(name == state)));
+            }
+            let facts = [
+                ("spillway_endpoint_scrape_age_seconds", one.facts_age.map(|age| age.as_secs_f64())),
+                ("spillway_endpoint_queued", one.queued),
+                ("spillway_endpoint_running", one.running),
+                ("spillway_endpoint_kv_usage_ratio", one.kv_usage),
+                ("spillway_endpoint_pending_prefill_seconds", Some(one.pending_seconds)),
+            ];
+            for (name, value) in facts {
+                if let Some(value) = value {
+                    set(name, &labels, value);
+                }
+            }
+        }
+    }
+    set("spillway_body_memory_bytes", &[], live.budget.held() as f64);
+    set("spillway_active_requests", &[], f64::from(fleet.active()));
+    set("spillway_config_hash", &[], live.config.fingerprint() as f64);
+    set("spillway_build_info", &[env!("CARGO_PKG_VERSION")], 1.0);
+    gauges.iter().flat_map(Collector::collect).filter(|family| !family.get_metric().is_empty()).collect()
+}

@@ -1,0 +1,106 @@
+//! Keeps the picker's knowledge fresh: one task per pool for addresses and health, one per endpoint for its metrics page
+//! and model list.
+//!
+//! A failed scrape is not a failed endpoint. Health comes from probes alone; a page that is late or broken only makes its
+//! facts unknown.
+
+mod discovery;
+mod health;
+mod scrape;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use pingora_core::server::ShutdownWatch;
+use pingora_core::services::background::BackgroundService;
+use tokio::task::JoinSet;
+
+use crate::config;
+use crate::fetch::Fetcher;
+use crate::fleet::{Fleet, LivePool};
+
+/// How long readiness waits for the first look at every pool. A pool that cannot be looked at must not keep the others
+/// from being served.
+const FIRST_LOOK: Duration = Duration::from_secs(5);
+
+/// The background service.
+pub struct Keeper {
+    fleet: Arc<Fleet>,
+    fetcher: Arc<Fetcher>,
+}
+
+impl Keeper {
+    /// A keeper for the pools of `fleet`, reloads included.
+    pub fn new(fleet: Arc<Fleet>) -> Self {
+        Self { fleet, fetcher: Arc::new(Fetcher::default()) }
+    }
+
+    /// Makes the running tasks those that the configuration asks for.
+    fn reconcile(&self, running: &mut BTreeMap<String, Running>) {
+        let live = self.fleet.live_full();
+        running.retain(|name, task| {
+            live.pools.get(name).is_some_and(|pool| {
+                Arc::ptr_eq(&pool.state, &task.pool.state) && !needs_restart(&pool.settings, &task.pool.settings)
+            })
+        });
+        for (name, pool) in &live.pools {
+            if !running.contains_key(name) {
+                running.insert(name.clone(), Running::start(&self.fleet, &self.fetcher, Arc::clone(pool)));
+            }
+        }
+    }
+}
+
+/// Whether a change of settings concerns these tasks at all.
+fn needs_restart(new: &config::Pool, old: &config::Pool) -> bool {
+    new.endpoints != old.endpoints || new.health != old.health || new.scrape != old.scrape || new.engine != old.engine
+}
+
+#[async_trait]
+impl BackgroundService for Keeper {
+    async fn start(&self, mut shutdown: ShutdownWatch) {
+        let mut changes = self.fleet.changes();
+        let mut running = BTreeMap::new();
+        loop {
+            changes.mark_unchanged();
+            self.reconcile(&mut running);
+            tokio::select! {
+                changed = changes.changed() => if changed.is_err() { return },
+                _ = shutdown.changed() => return,
+            }
+        }
+    }
+}
+
+/// The tasks of one pool; dropping it ends them.
+struct Running {
+    pool: Arc<LivePool>,
+    _tasks: JoinSet<()>,
+}
+
+impl Running {
+    fn start(fleet: &Arc<Fleet>, fetcher: &Arc<Fetcher>, pool: Arc<LivePool>) -> Self {
+        let mut tasks = JoinSet::new();
+        let looks = Arc::new(scrape::Looks::new(pool.settings.endpoints.len()));
+        tasks.spawn(health::watch(Arc::clone(fleet), Arc::clone(fetcher), Arc::clone(&pool)));
+        for endpoint in pool.state.picker.endpoints().iter() {
+            let scraper = scrape::Scraper {
+                fleet: Arc::clone(fleet),
+                fetcher: Arc::clone(fetcher),
+                pool: Arc::clone(&pool),
+                endpoint: Arc::clone(endpoint),
+                looks: Arc::clone(&looks),
+            };
+            tasks.spawn(scraper.run());
+        }
+        let state = Arc::clone(&pool.state);
+        tasks.spawn(async move {
+            let _ = tokio::time::timeout(FIRST_LOOK, looks.all()).await;
+            state.looked.store(true, Ordering::Relaxed);
+        });
+        Self { pool, _tasks: tasks }
+    }
+}

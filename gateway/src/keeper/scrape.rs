@@ -1,0 +1,145 @@
+//! Reads one endpoint's metrics page again and again, and its model list now and then.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use spillway_picker::pool::{Endpoint, Event};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+use crate::engine::{self, Engine};
+use crate::fetch::Fetcher;
+use crate::fleet::{Fleet, LivePool};
+
+/// What the parser reads. Servers that negotiate would otherwise send OpenMetrics with other sample names.
+const ACCEPT: &str = "text/plain;version=0.0.4";
+
+/// Shortest interval between scrapes of one endpoint: faster than a decision could use, since in-flight counts are exact.
+const FASTEST: Duration = Duration::from_millis(100);
+
+/// Share of a core that reading pages may take over all endpoints of a pool.
+const CORE_SHARE: f64 = 0.05;
+
+/// How often the model list is read: adapters are loaded by people or controllers, not per request.
+const LIST_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Counts the first looks at a pool's endpoints.
+pub(super) struct Looks {
+    done: Semaphore,
+    wanted: u32,
+    /// Nanoseconds that reading one page takes, smoothed over all endpoints of the pool.
+    parse_cost: AtomicU64,
+}
+
+impl Looks {
+    pub(super) fn new(endpoints: usize) -> Self {
+        Self { done: Semaphore::new(0), wanted: endpoints as u32, parse_cost: AtomicU64::new(0) }
+    }
+
+    /// Resolves when every endpoint has been looked at, well or not.
+    pub(super) async fn all(&self) {
+        let _ = self.done.acquire_many(self.wanted).await;
+    }
+
+    fn record_cost(&self, cost: Duration) {
+        let cost = u64::try_from(cost.as_nanos()).unwrap_or(u64::MAX);
+        let old = self.parse_cost.load(Ordering::Relaxed);
+        let smoothed = if old == 0 { cost } else { old - old / 8 + cost / 8 };
+        self.parse_cost.store(smoothed, Ordering::Relaxed);
+    }
+
+    fn interval(&self) -> Duration {
+        let core = Duration::from_nanos(self.parse_cost.load(Ordering::Relaxed)) * self.wanted;
+        core.div_f64(CORE_SHARE).max(FASTEST)
+    }
+}
+
+/// One endpoint's reader.
+pub(super) struct Scraper {
+    pub(super) fleet: Arc<Fleet>,
+    pub(super) fetcher: Arc<Fetcher>,
+    pub(super) pool: Arc<LivePool>,
+    pub(super) endpoint: Arc<Endpoint>,
+    pub(super) looks: Arc<Looks>,
+}
+
+impl Scraper {
+    /// Runs until dropped.
+    pub(super) async fn run(self) {
+        let mut listed_at: Option<Instant> = None;
+        let mut looked = false;
+        let mut was_good = true;
+        loop {
+            // Before the first resolution there is no address; the pool's own task provides it.
+            if let Some(address) = self.pool.state.address(&self.endpoint.id) {
+                if listed_at.is_none_or(|at| at.elapsed() >= LIST_INTERVAL) {
+                    self.list_models(&address).await;
+                    listed_at = Some(Instant::now());
+                }
+                let result = self.scrape(&address).await;
+                self.report(result, &mut was_good);
+                if !looked {
+                    looked = true;
+                    self.looks.done.add_permits(1);
+                }
+            }
+            let interval = self.pool.settings.scrape.interval.unwrap_or_else(|| self.looks.interval());
+            tokio::time::sleep(interval.mul_f64(0.9 + 0.2 * fastrand::f64())).await;
+        }
+    }
+
+    async fn scrape(&self, address: &crate::address::Address) -> Result<spillway_picker::facts::Facts, String> {
+        let settings = &self.pool.settings.scrape;
+        let page = self
+            .fetcher
+            .get(address, &settings.path, ACCEPT, settings.timeout)
+            .await
+            .map_err(|error| error.to_string())?;
+        if page.status != 200 {
+            return Err(format!("status {}", page.status));
+        }
+        let began = std::time::Instant::now();
+        let engine = Engine::named(self.pool.settings.engine.as_str());
+        let (_, mut facts) = engine::read(&page.body, engine).map_err(|error| error.to_string())?;
+        self.looks.record_cost(began.elapsed());
+        facts.models = self.pool.state.catalogue.listed_by(&self.endpoint.id);
+        Ok(facts)
+    }
+
+    fn report(&self, result: Result<spillway_picker::facts::Facts, String>, was_good: &mut bool) {
+        let pool = &self.pool.state;
+        let now = self.fleet.now();
+        match result {
+            Ok(facts) => {
+                pool.picker.observe(Event::Scraped { endpoint: self.endpoint.slot, facts }, now);
+                if !*was_good {
+                    info!(pool = %pool.name, endpoint = %self.endpoint.id, "metrics page is readable again");
+                }
+                *was_good = true;
+            }
+            Err(error) => {
+                pool.picker.observe(Event::ScrapeFailed { endpoint: self.endpoint.slot }, now);
+                let labels = [&*pool.name, &*self.endpoint.id];
+                self.fleet.metrics().scrape_errors_total.with_label_values(&labels).inc();
+                // Once per outage: a fleet without /metrics must not fill the log.
+                if *was_good {
+                    warn!(pool = %pool.name, endpoint = %self.endpoint.id, error, "metrics page is not readable");
+                }
+                *was_good = false;
+            }
+        }
+    }
+
+    async fn list_models(&self, address: &crate::address::Address) {
+        let timeout = self.pool.settings.scrape.timeout;
+        let Ok(page) = self.fetcher.get(address, "/v1/models", "application/json", timeout).await else { return };
+        if page.status != 200 {
+            return;
+        }
+        if let Ok(cards) = engine::models::parse(&page.body) {
+            self.pool.state.catalogue.record(&self.endpoint.id, &cards);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Every metric the gateway keeps, in one table: the doc comment of a field is its HELP text.
+//!
+//! Labels are bounded by the configuration and by what servers list, never by clients: a name nobody serves is counted
+//! under `model=""`. Gauges of endpoints are not kept here; [`crate::admin`] reads them from the pools when scraped, so
+//! that series of gone endpoints disappear.
+
+use prometheus::core::Collector;
+use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
+
+/// Seconds from a fast cache hit to a prefill that most operators would call broken; steps of about 2 around the SLOs
+/// people set (100 ms to 10 s).
+const LATENCY: &[f64] =
+    &[0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0];
+
+/// Seconds between tokens: a reader notices from about 100 ms on.
+const GAP: &[f64] = &[0.002, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+
+/// Seconds of our own work.
+const WORK: &[f64] = &[0.000_005, 0.000_01, 0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.005, 0.025, 0.1];
+
+/// Predicted minus measured, in seconds: negative means slower than predicted.
+const ERROR: &[f64] = &[-10.0, -5.0, -2.0, -1.0, -0.5, -0.2, -0.1, -0.05, -0.02, 0.0, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0];
+
+macro_rules! metrics {
+    (
+        counters { $( #[doc = $chelp:literal] $counter:ident [ $($clabel:literal),* ] )* }
+        histograms { $( #[doc = $hhelp:literal] $histogram:ident [ $($hlabel:literal),* ] $buckets:expr; )* }
+    ) => {
+        /// The families; all carry the prefix `spillway_`.
+        pub struct Metrics {
+            registry: Registry,
+            $( #[doc = $chelp] pub $counter: IntCounterVec, )*
+            $( #[doc = $hhelp] pub $histogram: HistogramVec, )*
+        }
+
+        impl Default for Metrics {
+            fn default() -> Self {
+                let registry = Registry::new();
+                $( let $counter = register(&registry, IntCounterVec::new(
+                    Opts::new(concat!("spillway_", stringify!($counter)), $chelp.trim()), &[$($clabel),*])); )*
+                $( let $histogram = register(&registry, HistogramVec::new(
+                    HistogramOpts::new(concat!("spillway_", stringify!($histogram)), $hhelp.trim())
+                        .buckets($buckets.to_vec()), &[$($hlabel),*])); )*
+                Self { registry, $($counter,)* $($histogram,)* }
+            }
+        }
+
+        /// Name, labels and help of each family in the table, for the documentation's test.
+        pub const FAMILIES: &[(&str, &[&str], &str)] = &[
+            $( (concat!("spillway_", stringify!($counter)), &[$($clabel),*], $chelp), )*
+            $( (concat!("spillway_", stringify!($histogram)), &[$($hlabel),*], $hhelp), )*
+        ];
+    };
+}
+
+metrics! {
+    counters {
+        /// Requests by outcome; `code` is the HTTP status sent, 499 when the client left first.
+        requests_total["model", "pool", "code"]
+        /// Tokens as reported by the servers' usage; `kind` is prompt, cached or completion.
+        tokens_total["model", "kind"]
+        /// Picks by endpoint and reason.
+        picks_total["pool", "endpoint", "reason"]
+        /// Picks by what prefix affinity did: hit, spill, cold or none.
+        affinity_total["pool", "result"]
+        /// Attempts that followed a failed one.
+        retries_total["pool", "reason"]
+        /// Requests refused by the gateway itself.
+        refused_total["reason"]
+        /// Streams that broke after their first byte.
+        broken_streams_total["pool", "endpoint"]
+        /// Metrics pages that could not be fetched or read.
+        scrape_errors_total["pool", "endpoint"]
+        /// Configuration reloads; `result` is applied, rejected or unchanged.
+        config_reload_total["result"]
+    }
+    histograms {
+        /// Seconds from the request head to the last response byte.
+        request_duration_seconds["model", "pool"] LATENCY;
+        /// Seconds from the request head to the first output token (streams only).
+        ttft_seconds["model", "pool"] LATENCY;
+        /// Seconds between output events of a stream.
+        inter_token_seconds["model", "pool"] GAP;
+        /// Seconds the picker took to decide.
+        pick_seconds["pool"] WORK;
+        /// Seconds of a stage of a request: body (until it is whole), scan (hashing included), first_byte (attempt start to first response byte).
+        stage_seconds["stage"] LATENCY;
+        /// Predicted minus measured time to first token, in seconds (streams only).
+        predicted_ttft_error_seconds["pool"] ERROR;
+    }
+}
+
+fn register<C: Collector + Clone + 'static>(registry: &Registry, family: prometheus::Result<C>) -> C {
+    let family = family.expect("names and labels in the table are valid");
+    registry.register(Box::new(family.clone())).expect("names in the table differ");
+    family
+}
+
+impl Metrics {
+    /// The registry behind the families.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// Removes the series of an endpoint that is gone for good.
+    pub fn forget_endpoint(&self, pool: &str, endpoint: &str) {
+        for reason in spillway_picker::decide::Reason::ALL {
+            let _ = self.picks_total.remove_label_values(&[pool, endpoint, reason.as_str()]);
+        }
+        for family in [&self.broken_streams_total, &self.scrape_errors_total] {
+            let _ = family.remove_label_values(&[pool, endpoint]);
+        }
+    }
+}

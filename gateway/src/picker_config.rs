@@ -1,0 +1,67 @@
+//! From the file's pool settings to the picker's: the only place that knows both.
+
+use std::time::Duration;
+
+use spillway_picker::config::{Affinity, Custom, Policy, PoolConfig};
+use spillway_picker::prefix::Depths;
+use spillway_picker::registry::Registry;
+use spillway_picker::select::Select;
+
+use crate::config;
+
+/// What the picker calls stale follows from the scrape interval; with `interval: auto` this is the floor of it.
+const AUTO_INTERVAL: Duration = Duration::from_millis(100);
+
+/// The picker's view of a pool's settings.
+pub fn of(pool: &config::Pool) -> PoolConfig {
+    let affinity = match &pool.affinity {
+        None => Affinity { enabled: false, ..Affinity::default() },
+        Some(affinity) => Affinity {
+            enabled: true,
+            load_factor: affinity.load_factor,
+            min_slack: affinity.min_slack,
+            concurrency: affinity.concurrency,
+            // Counting gateways by themselves comes with peers; until then one is assumed unless the file says more.
+            gateways: affinity.gateways.unwrap_or(1),
+            index_memory: usize::try_from(affinity.index_memory).unwrap_or(usize::MAX),
+        },
+    };
+    PoolConfig {
+        policy: policy(&pool.policy),
+        affinity,
+        scrape_interval: pool.scrape.interval.unwrap_or(AUTO_INTERVAL),
+        ..PoolConfig::default()
+    }
+}
+
+fn policy(policy: &config::Policy) -> Policy {
+    match policy {
+        config::Policy::Named(name) => Policy::Named(name.clone()),
+        config::Policy::Custom(custom) => Policy::Custom(Custom {
+            filters: custom.filters.clone(),
+            scorers: custom.scorers.iter().map(|(name, weight)| (name.clone(), *weight)).collect(),
+            select: match custom.select {
+                config::Select::Max => Select::Max,
+                config::Select::WeightedRandom => Select::WeightedRandom,
+                config::Select::PowerOfTwo => Select::PowerOfTwo,
+            },
+        }),
+    }
+}
+
+/// How deep prompts are hashed for a pool; `None` with `affinity: off`.
+pub fn depths(pool: &config::Pool) -> Option<Depths> {
+    pool.affinity.as_ref().map(|affinity| Depths {
+        ring_depth: usize::try_from(affinity.ring_depth).unwrap_or(usize::MAX),
+        max: usize::try_from(affinity.max).unwrap_or(usize::MAX),
+    })
+}
+
+/// The names a configuration may use.
+pub fn known(registry: &Registry) -> config::Known {
+    config::Known {
+        policies: registry.policies().map(str::to_owned).collect(),
+        scorers: registry.scorers().map(str::to_owned).collect(),
+        filters: registry.filters().map(str::to_owned).collect(),
+    }
+}

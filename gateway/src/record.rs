@@ -1,0 +1,97 @@
+//! What is kept of a request when it is over: metrics and one line in the access log.
+
+use std::time::{Duration, SystemTime};
+
+use pingora_proxy::Session;
+
+use crate::access_log::{AccessLog, Line};
+use crate::ctx::Ctx;
+use crate::fleet::Fleet;
+use crate::retry::Failure;
+
+/// The code logged and counted for a client that left before it had an answer; nginx's convention.
+const CLIENT_GONE: u16 = 499;
+
+/// Records a request.
+pub fn request(fleet: &Fleet, log: &AccessLog, session: &Session, ctx: &Ctx) {
+    let written = session.response_written().map(|head| head.status.as_u16());
+    let status = match (written, ctx.failure) {
+        (_, Some(Failure::ClientGone)) => CLIENT_GONE,
+        (Some(status), _) => status,
+        (None, _) => CLIENT_GONE,
+    };
+    let metrics = fleet.metrics();
+    let duration = ctx.began.elapsed();
+    let usage = ctx.attempt.summary.map(|summary| summary.usage).unwrap_or_default();
+    // Names that are not served would be labels of the client's choice.
+    metrics.requests_total.with_label_values(&[ctx.model(), ctx.pool(), status_text(status).as_ref()]).inc();
+    if let Some(refusal) = &ctx.refusal {
+        metrics.refused_total.with_label_values(&[refusal.code()]).inc();
+    }
+    if ctx.target.is_some() {
+        let labels = [ctx.model(), ctx.pool()];
+        metrics.request_duration_seconds.with_label_values(&labels).observe(duration.as_secs_f64());
+        if let Some(scan) = ctx.scan_time {
+            metrics.stage_seconds.with_label_values(&["scan"]).observe(scan.as_secs_f64());
+        }
+        for (kind, tokens) in [("prompt", usage.prompt), ("cached", usage.cached), ("completion", usage.completion)] {
+            if let Some(tokens) = tokens {
+                metrics.tokens_total.with_label_values(&[ctx.model(), kind]).inc_by(u64::from(tokens));
+            }
+        }
+    }
+    let head = session.req_header();
+    let error = match (&ctx.refusal, ctx.failure) {
+        (Some(refusal), _) => refusal.code(),
+        (None, Some(failure)) if status == CLIENT_GONE || failure != Failure::ClientGone => failure.as_str(),
+        (None, None) if written.is_none() => "no_answer",
+        _ => "",
+    };
+    // A retry that went well leaves a failure behind that is no longer an error.
+    let recovered = ctx.refusal.is_none() && ctx.attempt.ended && ctx.attempt.summary.is_none_or(|s| s.ended_properly);
+    let error = if recovered && status != CLIENT_GONE { "" } else { error };
+    log.write(Line {
+        time: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
+        request_id: &ctx.request_id,
+        method: head.method.as_str(),
+        path: head.uri.path(),
+        status,
+        model: ctx.model(),
+        pool: ctx.pool(),
+        endpoint: ctx.endpoint(),
+        reason: ctx.attempt.reason.map_or("", |reason| reason.as_str()),
+        attempts: ctx.attempts,
+        stream: ctx.stream,
+        request_bytes: ctx.request_bytes,
+        response_bytes: ctx.attempt.response_bytes,
+        prompt_tokens: usage.prompt,
+        cached_tokens: usage.cached,
+        completion_tokens: usage.completion,
+        body_ms: ctx.body_time.map(millis),
+        pick_ms: ctx.pick_time.map(millis),
+        ttft_ms: ctx.ttft.map(millis),
+        predicted_ttft_ms: ctx.attempt.predicted_ttft.map(millis),
+        duration_ms: millis(duration),
+        error,
+        detail: if error.is_empty() { "" } else { &ctx.detail },
+        dropped: 0,
+    });
+}
+
+fn millis(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 1e6).round() / 1e3
+}
+
+/// A status as text, without allocating for those that are common.
+fn status_text(status: u16) -> std::borrow::Cow<'static, str> {
+    match status {
+        200 => "200".into(),
+        400 => "400".into(),
+        404 => "404".into(),
+        429 => "429".into(),
+        499 => "499".into(),
+        502 => "502".into(),
+        503 => "503".into(),
+        other => other.to_string().into(),
+    }
+}
