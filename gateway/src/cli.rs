@@ -75,7 +75,9 @@ pub fn main(registry: Registry) -> ExitCode {
     let result = match arguments.command.unwrap_or(Command::Run(arguments.run)) {
         Command::Run(Run { config }) => {
             start_log();
-            run::serve(Source::File(config), registry, |_| {})
+            let options =
+                run::Options { source: Source::File(config), registry, access_log: Box::new(std::io::stdout()) };
+            run::serve(options, |_| {})
         }
         Command::Check { file } => check(file, &registry),
         Command::Explain { config, body, path, facts, json } => {
@@ -94,9 +96,19 @@ pub fn main(registry: Registry) -> ExitCode {
 }
 
 /// Events as JSON lines on standard error; `RUST_LOG` chooses which.
-pub(crate) fn start_log() {
+fn start_log() {
+    log_events("warn,spillway=info");
+}
+
+/// As [`start_log`], warnings only: for a process that talks to a person.
+#[cfg(feature = "demo")]
+pub(crate) fn start_log_quietly() {
+    log_events("warn");
+}
+
+fn log_events(default: &str) {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env()
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn,spillway=info"));
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
     let _ = tracing_subscriber::fmt().json().flatten_event(true).with_env_filter(filter).with_writer(std::io::stderr).try_init();
 }
 

@@ -57,8 +57,19 @@ impl Source {
     }
 }
 
-/// Runs a gateway until it is told to stop. `beside` are further services of the process.
-pub fn serve(source: Source, registry: Registry, beside: impl FnOnce(&mut Server)) -> anyhow::Result<()> {
+/// What a process is made of.
+pub struct Options {
+    /// The configuration.
+    pub source: Source,
+    /// The policies, scorers and filters it may name.
+    pub registry: Registry,
+    /// Where access-log lines go.
+    pub access_log: Box<dyn std::io::Write + Send>,
+}
+
+/// Runs a gateway until it is told to stop. `beside` adds further services to the process.
+pub fn serve(options: Options, beside: impl FnOnce(&mut Server)) -> anyhow::Result<()> {
+    let Options { source, registry, access_log } = options;
     let (config, contents) = source.load(&registry)?;
     let server_settings = config.server.clone();
     let fleet = Fleet::new(config, registry)?;
@@ -66,7 +77,7 @@ pub fn serve(source: Source, registry: Registry, beside: impl FnOnce(&mut Server
         Source::File(path) => Some(Arc::new(Reloader::new(Arc::clone(&fleet), path.clone(), &contents))),
         Source::Text(_) => None,
     };
-    let log = Arc::new(AccessLog::to(std::io::stdout()).context("cannot start the access log")?);
+    let log = Arc::new(AccessLog::to(access_log).context("cannot start the access log")?);
     let gateway = Gateway::new(Arc::clone(&fleet), log);
 
     let mut server = Server::new_with_opt_and_conf(None, server_conf(&server_settings));

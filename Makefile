@@ -1,0 +1,39 @@
+# The interface to the workspace. Every target installs what it needs and is missing, then calls cargo.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+# Pingora's compression library is built with cmake. Debian's package, or the wheel where there is no root.
+CMAKE := $(shell command -v cmake 2>/dev/null)
+
+.PHONY: help setup demo build test lint doc bench fuzz check-examples
+
+help: ## This list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+
+setup: ## Install what the build needs beyond Rust and a C compiler
+ifeq ($(CMAKE),)
+	@.ci/install-cmake
+endif
+
+demo: setup ## A gateway over four simulated endpoints, in one process
+	PATH="$(HOME)/.local/bin:$$PATH" cargo run --release --locked -p spillway -- demo
+
+build: setup ## The release binary, target/release/spillway
+	PATH="$(HOME)/.local/bin:$$PATH" cargo build --release --locked -p spillway
+
+test: setup ## Unit, property and end-to-end tests
+	PATH="$(HOME)/.local/bin:$$PATH" cargo test --workspace --locked
+
+lint: setup ## Format and clippy, warnings denied
+	cargo fmt --all --check
+	PATH="$(HOME)/.local/bin:$$PATH" cargo clippy --workspace --all-targets --locked -- -D warnings
+
+doc: setup ## API documentation, warnings denied
+	PATH="$(HOME)/.local/bin:$$PATH" RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --document-private-items
+
+bench: setup ## Benchmarks of scan, hash, pick and page parsing
+	PATH="$(HOME)/.local/bin:$$PATH" cargo bench --profile dist --locked -p spillway-picker -p spillway
+
+fuzz: setup ## The fuzz functions, FUZZ_SECONDS each (60)
+	PATH="$(HOME)/.local/bin:$$PATH" FUZZ_SECONDS=$${FUZZ_SECONDS:-60} cargo test --locked -p spillway --test fuzz -- --nocapture
