@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::registry::PolicyError;
 use crate::select::Select;
 
 /// Everything configurable about one pool.
@@ -47,7 +48,8 @@ impl Default for Policy {
 /// A policy put together from named parts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Custom {
-    /// Filters in order. Those for health, drain, adapters, tried endpoints and `affinity.concurrency` always run first.
+    /// Filters in order, by name. Those for health, drain, adapters, tried endpoints and `affinity.concurrency` always run
+    /// first, named here or not.
     pub filters: Vec<String>,
     /// Scorers and their weights.
     pub scorers: Vec<(String, f64)>,
@@ -83,5 +85,26 @@ impl Default for Affinity {
             gateways: 1,
             index_memory: 256 << 20,
         }
+    }
+}
+
+impl Affinity {
+    /// Whether the numbers make sense.
+    pub(crate) fn check(&self) -> Result<(), PolicyError> {
+        let Self { enabled: _, load_factor, min_slack, concurrency, gateways, index_memory: _ } = self;
+        let fail = |key, wanted, value| Err(PolicyError::Affinity { key, wanted, value });
+        if !load_factor.is_finite() || *load_factor < 1.0 {
+            return fail("load_factor", "a finite number of at least 1", *load_factor);
+        }
+        if !min_slack.is_finite() || *min_slack < 0.0 {
+            return fail("min_slack", "a finite number of at least 0", *min_slack);
+        }
+        if *concurrency == Some(0) {
+            return fail("concurrency", "at least 1", 0.0);
+        }
+        if *gateways == 0 {
+            return fail("gateways", "at least 1", 0.0);
+        }
+        Ok(())
     }
 }

@@ -1,12 +1,33 @@
 //! One decision: filter, rank, select, reserve.
+//!
+//! Between looking and reserving, other threads decide too. What is reserved is therefore checked against the bound of the
+//! decision in the same step; when another thread was first, the next endpoint in the same order is tried, and after a few
+//! of those the decision is made again from what is true by then.
+
+mod bounds;
+pub(crate) mod known;
+pub(crate) mod round;
+mod scratch;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::flight::Flight;
-use crate::pool::Endpoint;
+use crate::decide::round::{Choice, Round};
+use crate::explain::Trace;
+use crate::flight::{Departure, Flight};
+use crate::ledger::Load;
+use crate::pool::{Endpoint, Pool};
+use crate::request::{RequestInfo, Turn};
+use crate::time::Time;
+
+/// Endpoints tried on one view of the pool. Past it the view is older than what other threads did to it.
+const TRIES: usize = 3;
+
+/// Views of the pool taken before bounds that only spread load give way. Losing this often takes more threads than a
+/// gateway has.
+const ROUNDS: usize = 8;
 
 /// The outcome of a decision.
 #[derive(Debug)]
@@ -109,5 +130,88 @@ impl AffinityResult {
             Self::Cold => "cold",
             Self::None => "none",
         }
+    }
+}
+
+/// Decides, and reserves unless `trace` is given.
+pub(crate) fn decide(
+    pool: &Arc<Pool>,
+    request: &RequestInfo,
+    turn: Turn,
+    now: Time,
+    mut trace: Option<&mut Trace>,
+) -> Result<Pick, NoPick> {
+    let topology = pool.topology.load();
+    let config = &topology.config;
+    let mut scratch = scratch::take();
+    let mut result = Err(NoPick::Full);
+    for attempt in 0..=ROUNDS {
+        let view = pool.tally.view(request, config.affinity.gateways, config.media_tokens, now);
+        let (mut round, left) = Round::new(&topology, &pool.known, request, turn, now, view, &mut scratch);
+        if let Err(none) = left {
+            result = Err(none);
+            if let Some(trace) = trace.as_deref_mut() {
+                trace.fill(&mut round, Err(none));
+            }
+            break;
+        }
+        round.rank();
+        if let Some(trace) = trace.as_deref_mut() {
+            let choice = round.choose().expect("a filter left at least one candidate");
+            trace.fill(&mut round, Ok(choice));
+            result = Ok(pick(&round, choice));
+            break;
+        }
+        if let Some(taken) = reserve(pool, &mut round, attempt == ROUNDS) {
+            result = Ok(taken);
+            break;
+        }
+    }
+    scratch::give_back(scratch);
+    result
+}
+
+/// Chooses and reserves, a few times over. `None` when other threads were first each time.
+fn reserve(pool: &Arc<Pool>, round: &mut Round<'_>, is_last: bool) -> Option<Pick> {
+    for _ in 0..TRIES {
+        let choice = round.choose()?;
+        let position = round.position(choice);
+        let endpoint = &round.topology.endpoints[position];
+        let size = round.size_at(position);
+        // At last only the absolute bound is left: an answer in time is worth more than an even spread.
+        let units = if is_last { u32::MAX } else { choice.bound.units };
+        let requests = if is_last { round.cap().requests } else { choice.bound.requests };
+        if endpoint.state.ledger.reserve(size, Load { requests, units }) {
+            let mut pick = pick(round, choice);
+            let departure = Departure {
+                size,
+                service: Duration::from_secs_f64(round.service(position)),
+                ttft: pick.predicted_ttft.unwrap_or_default(),
+                uncached: f64::from(pick.uncached_tokens),
+                output: round.view.output_tokens,
+            };
+            pick.flight = Some(Flight::depart(pool, round.topology, endpoint, round.request, &departure, round.now));
+            if let Some(key) = round.ring_key() {
+                pool.known.remember(key);
+            }
+            return Some(pick);
+        }
+        round.exclude(choice.candidate);
+    }
+    None
+}
+
+fn pick(round: &Round<'_>, choice: Choice) -> Pick {
+    let position = round.position(choice);
+    let row = &round.scratch.rows[position];
+    let prompt = round.view.prompt_tokens;
+    Pick {
+        endpoint: round.topology.endpoints[position].clone(),
+        flight: None,
+        reason: choice.reason,
+        affinity: round.affinity(choice),
+        predicted_ttft: Some(Duration::from_secs_f64(row.pending + round.service(position))),
+        cached_tokens: row.cached_tokens as u32,
+        uncached_tokens: (prompt - row.cached_tokens).max(0.0) as u32,
     }
 }

@@ -2,6 +2,9 @@
 //!
 //! A trace is filled on the path of the decision itself, not by a second implementation of it; it only reserves nothing.
 
+mod fill;
+mod table;
+
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -21,6 +24,8 @@ pub struct Trace {
     pub output_tokens: u32,
     /// What the values of each endpoint mean.
     pub columns: Vec<Column>,
+    /// Whether the totals are costs, so that the lowest wins, or scores.
+    pub lower_is_better: bool,
     /// One entry per endpoint of the pool, in its order.
     pub endpoints: Vec<EndpointTrace>,
     /// The endpoint chosen.
@@ -59,12 +64,17 @@ pub struct EndpointTrace {
     pub total: Option<f64>,
     /// Place on the walk of the ring key, 0 for the owner.
     pub ring_position: Option<u32>,
-    /// Load it may carry before it spills, in request equivalents, when the decision used the bound.
+    /// Load it may carry before it spills, when the decision used the bound: in request equivalents, in requests for the
+    /// policy `ring`.
     pub bound: Option<f64>,
     /// Load in request equivalents.
     pub load: f64,
+    /// Whether others are preferred for a moment.
+    pub demoted: bool,
     /// Our requests in flight there.
     pub in_flight: u32,
+    /// Requests of others there, by the last scrape.
+    pub outside: f64,
     /// Those without a first token.
     pub prefills: u32,
     /// Those past it.
@@ -73,6 +83,8 @@ pub struct EndpointTrace {
     pub pending_seconds: f64,
     /// Tokens of the prompt believed to be cached there.
     pub cached_tokens: f64,
+    /// Time to first token predicted there, seconds.
+    pub predicted_ttft_seconds: f64,
     /// Scraped facts.
     pub facts: Vec<FactTrace>,
 }

@@ -2,6 +2,8 @@
 //!
 //! The gateway's page parser fills these; ages and staleness are kept where the facts are stored, in `standing`.
 
+pub(crate) mod standing;
+
 use std::sync::Arc;
 
 /// What an endpoint says of itself, as of one scrape.

@@ -1,23 +1,110 @@
 //! The guard of one request in flight. Dropping it releases all it holds, exactly once, whatever else happens.
 //!
-//! It is moved into `Event::Ended` when the caller knows how the request ended, and simply dropped when it does not.
+//! It is moved into `Event::Ended` when the caller knows how the request ended, and simply dropped when it does not: on a
+//! panic, a cancelled future, a forgotten path. Either way the counts return.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::pool::{Endpoint, Pool};
+use crate::index::{Claim, Index};
+use crate::pool::state::Dispatch;
+use crate::pool::topology::Topology;
+use crate::pool::{Endpoint, Outcome, Pool};
+use crate::prefix::Prompt;
+use crate::request::RequestInfo;
 use crate::time::Time;
 
-/// One request in flight at one endpoint.
+/// Tokens whose gaps are averaged before they count as one sample: enough to even out chunks of several tokens, few enough
+/// to see a change of speed within a second of decoding.
+const WINDOW_TOKENS: u32 = 32;
+
+/// Fewest tokens a sample is worth taking for, at the end of a stream.
+const LEAST_TOKENS: u32 = 4;
+
+/// One request in flight at one endpoint. Counted in prefill until `Event::FirstToken`, then as a decoding stream until it
+/// is dropped or ended.
 pub struct Flight {
-    pub(crate) pool: Arc<Pool>,
-    pub(crate) endpoint: Arc<Endpoint>,
-    pub(crate) dispatched: Time,
-    pub(crate) predicted_ttft: Duration,
+    pool: Arc<Pool>,
+    endpoint: Arc<Endpoint>,
+    index: Arc<Index>,
+    claim: Option<Claim>,
+    prompt: Arc<Prompt>,
+    adapter: Option<Arc<str>>,
+    model: Arc<str>,
+    tenant: u64,
+    streams: bool,
+    ticket: u64,
+    dispatched: Time,
+    predicted_ttft: Duration,
+    /// Prompt tokens believed to be computed, corrected when the server says.
+    uncached: f64,
+    first_token: Option<Time>,
+    /// Output tokens since `window_since`.
+    window: u32,
+    window_since: Time,
+    /// Output tokens seen.
+    tokens: u32,
+    completion: Option<u32>,
+    /// When and how it ended, once the caller has said.
+    ended: Option<(Time, Outcome)>,
+}
+
+/// What was decided about a request that leaves for its endpoint.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Departure {
+    /// Load units reserved.
+    pub(crate) size: u32,
+    /// Its own prefill time.
+    pub(crate) service: Duration,
+    /// When its first token is expected.
+    pub(crate) ttft: Duration,
+    /// Prompt tokens it will compute.
+    pub(crate) uncached: f64,
+    /// Tokens it is expected to produce.
+    pub(crate) output: f64,
 }
 
 impl Flight {
+    /// Enters a request that has been reserved in the endpoint's ledger.
+    pub(crate) fn depart(
+        pool: &Arc<Pool>,
+        topology: &Topology,
+        endpoint: &Arc<Endpoint>,
+        request: &RequestInfo,
+        departure: &Departure,
+        now: Time,
+    ) -> Self {
+        let Departure { size, service, ttft, uncached, output } = *departure;
+        pool.tally.dispatched(service, uncached, now);
+        let adapter = request.adapter.as_ref();
+        let dispatch = Dispatch { size, service, ttft, streams: request.streams, adapter, tokens: uncached + output };
+        let ticket = endpoint.state.dispatched(&dispatch, now);
+        let has_blocks = topology.reads_prefixes() && !request.prompt.blocks.is_empty();
+        let claim = has_blocks.then(|| topology.index.insert(endpoint.slot, &request.prompt.blocks));
+        Self {
+            pool: pool.clone(),
+            endpoint: endpoint.clone(),
+            index: topology.index.clone(),
+            claim,
+            prompt: request.prompt.clone(),
+            adapter: request.adapter.clone(),
+            model: request.model.clone(),
+            tenant: request.tenant,
+            streams: request.streams,
+            ticket,
+            dispatched: now,
+            predicted_ttft: ttft,
+            uncached,
+            first_token: None,
+            window: 0,
+            window_since: now,
+            tokens: 0,
+            completion: None,
+            ended: None,
+        }
+    }
+
     /// The endpoint that serves the request.
     pub fn endpoint(&self) -> &Arc<Endpoint> {
         &self.endpoint
@@ -32,14 +119,101 @@ impl Flight {
     pub fn predicted_ttft(&self) -> Duration {
         self.predicted_ttft
     }
+
+    pub(crate) fn on_first_token(&mut self, now: Time) {
+        if self.streams && self.first_token.is_none() {
+            self.first_token = Some(now);
+            self.window_since = now;
+            self.tokens = 1;
+            self.endpoint.state.first_token(self.ticket, self.uncached, now);
+        }
+    }
+
+    pub(crate) fn on_token(&mut self, count: u32, now: Time) {
+        if self.first_token.is_some() {
+            self.tokens = self.tokens.saturating_add(count);
+            self.window = self.window.saturating_add(count);
+            self.endpoint.state.health.token(now);
+            if self.window >= WINDOW_TOKENS {
+                self.close_window(now);
+            }
+        }
+    }
+
+    pub(crate) fn on_usage(&mut self, prompt: Option<u32>, cached: Option<u32>, completion: Option<u32>) {
+        self.completion = completion.or(self.completion);
+        let Some(prompt) = prompt.filter(|prompt| *prompt > 0) else { return };
+        self.pool.tally.counted(&self.prompt, prompt);
+        if let Some(cached) = cached {
+            let cached = cached.min(prompt);
+            self.uncached = f64::from(prompt - cached);
+            if self.claim.is_some() {
+                let share = f64::from(cached) / f64::from(prompt);
+                let blocks = (0..self.prompt.blocks.len()).take_while(|i| self.prompt.share(i + 1) <= share).count();
+                self.index.correct(self.endpoint.slot, &self.prompt.blocks, blocks);
+            }
+        }
+    }
+
+    pub(crate) fn on_end(mut self, outcome: Outcome, now: Time) {
+        self.ended = Some((now, outcome));
+        let health = &self.endpoint.state.health;
+        match outcome {
+            Outcome::ConnectFailed => health.unreachable(now),
+            Outcome::Status(429 | 503) => health.full(now),
+            Outcome::Completed => {
+                health.connected();
+                self.complete(now);
+            }
+            // What the client did, or asked for, says nothing of the endpoint; the rest is for outlier detection.
+            Outcome::ClientGone | Outcome::Reset | Outcome::TimedOut | Outcome::Status(_) | Outcome::Failed => {}
+        }
+        // Dropping releases.
+    }
+
+    fn complete(&mut self, now: Time) {
+        if self.tokens <= 1
+            && let (Some(first), Some(completion)) = (self.first_token, self.completion)
+        {
+            // The caller does not count tokens, but the server did.
+            self.window = completion.saturating_sub(1);
+            self.window_since = first;
+        }
+        if self.window >= LEAST_TOKENS {
+            self.close_window(now);
+        }
+        let output = self.completion.or((self.tokens > 0).then_some(self.tokens));
+        self.pool.tally.completed(self.tenant, &self.model, now.since(self.dispatched), output);
+    }
+
+    fn close_window(&mut self, now: Time) {
+        self.endpoint.state.gap(now.since(self.window_since) / self.window);
+        self.window = 0;
+        self.window_since = now;
+    }
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        let (now, outcome) = self.ended.unwrap_or_else(|| (self.pool.latest(), Outcome::ClientGone));
+        let completed = outcome == Outcome::Completed;
+        self.endpoint.state.ended(self.ticket, self.adapter.as_ref(), completed, now);
+        // Without a first token the prompt has most likely not been computed, so it is not cached there either.
+        if let Some(claim) = self.claim.take()
+            && self.first_token.is_none()
+            && !completed
+        {
+            self.index.undo(claim);
+        }
+    }
 }
 
 impl fmt::Debug for Flight {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let _ = &self.pool;
         f.debug_struct("Flight")
             .field("endpoint", &self.endpoint.id)
             .field("dispatched", &self.dispatched)
+            .field("first_token", &self.first_token)
             .finish_non_exhaustive()
     }
 }

@@ -1,68 +1,117 @@
 //! The endpoints that serve one base model, and the only two ways in: `observe` and `decide`.
+//!
+//! What changes rarely (endpoints, ring, policy) is swapped as one value; what changes with each request is in atomics or
+//! behind a short lock per endpoint. A decision never waits for a change of configuration.
 
 mod endpoint;
 mod event;
+mod sheet;
 mod snapshot;
-mod state;
+mod speed;
+pub(crate) mod state;
+mod tally;
+pub(crate) mod topology;
+mod writer;
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 
 use crate::config::PoolConfig;
-use crate::decide::{AffinityResult, NoPick, Pick, Reason};
+use crate::decide::known::KnownKeys;
+use crate::decide::{self, NoPick, Pick};
 use crate::explain::Trace;
-use crate::flight::Flight;
+use crate::index::Index;
+use crate::policy::Plan;
 use crate::prefix::Prompt;
 use crate::registry::{PolicyError, Registry};
 use crate::request::{RequestInfo, Turn};
 use crate::time::Time;
 
+use tally::Tally;
+use topology::Topology;
+use writer::Writer;
+
 pub use endpoint::{Endpoint, EndpointSpec, Slot};
 pub use event::{Event, Outcome};
 pub use snapshot::{EndpointSnapshot, Freshness};
+pub(crate) use state::State;
 
 /// The endpoints that serve one base model.
 pub struct Pool {
-    endpoints: ArcSwap<Vec<Arc<Endpoint>>>,
+    pub(crate) topology: ArcSwap<Topology>,
+    pub(crate) tally: Tally,
+    pub(crate) known: KnownKeys,
+    /// Held by whoever changes the topology.
+    writer: Mutex<Writer>,
+    /// The latest time seen, for guards that are dropped without one.
+    latest: AtomicU64,
 }
 
-impl std::fmt::Debug for Pool {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Pool").finish_non_exhaustive()
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let topology = self.topology.load();
+        f.debug_struct("Pool")
+            .field("plan", &topology.plan)
+            .field("endpoints", &topology.endpoints.len())
+            .finish_non_exhaustive()
     }
 }
 
 impl Pool {
     /// A pool without endpoints.
     pub fn new(config: PoolConfig, registry: &Registry) -> Result<Arc<Self>, PolicyError> {
-        let _ = (config, registry);
-        Ok(Arc::new(Self { endpoints: ArcSwap::default() }))
+        config.affinity.check()?;
+        let plan = Arc::new(Plan::new(&config.policy, &config.affinity, registry)?);
+        let index = Arc::new(Index::new(config.affinity.index_memory));
+        Ok(Arc::new(Self {
+            topology: ArcSwap::from_pointee(Topology::new(config, plan, index)),
+            tally: Tally::default(),
+            known: KnownKeys::default(),
+            writer: Mutex::default(),
+            latest: AtomicU64::default(),
+        }))
     }
 
-    /// Changes policy, affinity and limits. Endpoints, in-flight counts and learning stay.
+    /// Changes policy, affinity and limits for the decisions that follow. Endpoints, in-flight counts and learning stay. On
+    /// an error nothing changes.
     pub fn configure(&self, config: PoolConfig, registry: &Registry) -> Result<(), PolicyError> {
-        let _ = (config, registry);
+        config.affinity.check()?;
+        let plan = Arc::new(Plan::new(&config.policy, &config.affinity, registry)?);
+        let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = self.topology.load();
+        let index = if config.affinity.index_memory == old.config.affinity.index_memory {
+            old.index.clone()
+        } else {
+            Arc::new(Index::new(config.affinity.index_memory))
+        };
+        self.topology.store(Arc::new(old.configured(config, plan, index)));
         Ok(())
     }
 
-    /// Replaces the endpoints.
+    /// Replaces the endpoints. One whose id stays keeps its health, in-flight counts and learning, whatever else of it
+    /// changes; one that is gone gets nothing more, and what is in flight there ends in its own time. Of several with the
+    /// same id the first counts.
     pub fn set_endpoints(&self, specs: Vec<EndpointSpec>, now: Time) {
-        let _ = now;
-        let endpoints = specs
-            .into_iter()
-            .enumerate()
-            .map(|(i, spec)| Arc::new(Endpoint::new(spec, Slot::new(i as u32, 0), Arc::default())));
-        self.endpoints.store(Arc::new(endpoints.collect()));
+        self.saw(now);
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = self.topology.load();
+        let (endpoints, gone) = writer.replace(specs, &old.endpoints);
+        self.topology.store(Arc::new(old.with_endpoints(endpoints)));
+        for endpoint in gone {
+            old.index.forget(endpoint.slot);
+        }
     }
 
-    /// The endpoints of the pool.
+    /// The endpoints of the pool, in the order they were given.
     pub fn endpoints(&self) -> Arc<[Arc<Endpoint>]> {
-        self.endpoints.load().iter().cloned().collect()
+        self.topology.load().endpoints.clone()
     }
 
-    /// Chooses an endpoint.
+    /// Chooses an endpoint for a request and counts it there. With `trace`, the same decision is made and explained, and
+    /// nothing is counted: the pick then has no flight.
     pub fn decide(
         self: &Arc<Self>,
         request: &RequestInfo,
@@ -70,42 +119,63 @@ impl Pool {
         now: Time,
         trace: Option<&mut Trace>,
     ) -> Result<Pick, NoPick> {
-        let _ = request;
-        let endpoints = self.endpoints.load();
-        if endpoints.is_empty() {
-            return Err(NoPick::Empty);
-        }
-        let endpoint = endpoints[(turn.rotation % endpoints.len() as u64) as usize].clone();
-        let flight = trace.is_none().then(|| Flight {
-            pool: self.clone(),
-            endpoint: endpoint.clone(),
-            dispatched: now,
-            predicted_ttft: Duration::ZERO,
-        });
-        Ok(Pick {
-            endpoint,
-            flight,
-            reason: Reason::Rotate,
-            affinity: AffinityResult::None,
-            predicted_ttft: None,
-            cached_tokens: 0,
-            uncached_tokens: 0,
-        })
+        self.saw(now);
+        decide::decide(self, request, turn, now, trace)
     }
 
-    /// Takes note of something that happened.
+    /// Takes note of something that happened. Events of endpoints that are gone are ignored.
     pub fn observe(&self, event: Event<'_>, now: Time) {
-        let _ = (event, now);
+        self.saw(now);
+        match event {
+            Event::Scraped { endpoint, facts } => {
+                let topology = self.topology.load();
+                if let Some(endpoint) = topology.endpoint(endpoint)
+                    && let Some(kv_tokens) = endpoint.state.scraped(facts, now)
+                {
+                    topology.index.set_capacity(endpoint.slot, kv_tokens as usize);
+                }
+            }
+            // The facts that are there grow old by themselves.
+            Event::ScrapeFailed { endpoint: _ } => {}
+            Event::Probed { endpoint, healthy } => {
+                let topology = self.topology.load();
+                if let Some(endpoint) = topology.endpoint(endpoint)
+                    && endpoint.state.health.probed(healthy, now)
+                {
+                    // It was away: most likely another process, with an empty cache.
+                    topology.index.forget(endpoint.slot);
+                }
+            }
+            Event::Drain { endpoint, draining } => {
+                if let Some(endpoint) = self.topology.load().endpoint(endpoint) {
+                    endpoint.state.health.drain(draining);
+                }
+            }
+            Event::FirstToken { flight } => flight.on_first_token(now),
+            Event::Token { flight, count } => flight.on_token(count, now),
+            Event::Usage { flight, prompt, cached, completion } => flight.on_usage(prompt, cached, completion),
+            Event::Ended { flight, outcome } => flight.on_end(outcome, now),
+        }
     }
 
     /// Tokens of a prompt, by the bytes per token learned in this pool.
     pub fn estimate_tokens(&self, prompt: &Prompt) -> u32 {
-        (prompt.bytes / 4) as u32
+        self.tally.tokens(prompt, self.topology.load().config.media_tokens) as u32
     }
 
-    /// Every endpoint, for operators and metrics.
+    /// Every endpoint at `now`, for operators and metrics.
     pub fn snapshot(&self, now: Time) -> Vec<EndpointSnapshot> {
-        let _ = now;
-        Vec::new()
+        let topology = self.topology.load();
+        topology.endpoints.iter().map(|endpoint| EndpointSnapshot::take(endpoint, topology.stale_after, now)).collect()
+    }
+
+    /// The latest time the pool was told.
+    pub(crate) fn latest(&self) -> Time {
+        Time::from_nanos(self.latest.load(Ordering::Relaxed))
+    }
+
+    fn saw(&self, now: Time) {
+        // A plain store: threads differ by microseconds, and nothing that uses it needs more.
+        self.latest.store(now.as_nanos(), Ordering::Relaxed);
     }
 }

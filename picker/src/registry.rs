@@ -1,6 +1,24 @@
-//! Names of filters, scorers and policies, and what they build.
+//! Names of filters and scorers, and what builds them.
+//!
+//! A crate that adds its own registers a constructor by name; a policy in the configuration then names it like a
+//! built-in. A later registration of the same name wins, so built-ins can be replaced.
+
+use std::collections::BTreeMap;
+use std::fmt;
 
 use thiserror::Error;
+
+use crate::filter::{self, Filter};
+use crate::scorer::{self, Scorer};
+
+type FilterConstructor = Box<dyn Fn() -> Box<dyn Filter> + Send + Sync>;
+type ScorerConstructor = Box<dyn Fn() -> Box<dyn Scorer> + Send + Sync>;
+
+/// What policies are made of, by name. The default holds the built-ins.
+pub struct Registry {
+    filters: BTreeMap<String, FilterConstructor>,
+    scorers: BTreeMap<String, ScorerConstructor>,
+}
 
 /// A policy that cannot be built.
 #[derive(Clone, Debug, PartialEq, Error)]
@@ -13,7 +31,7 @@ pub enum PolicyError {
         kind: &'static str,
         /// The name asked for.
         name: String,
-        /// The names that exist, sorted, with commas.
+        /// The names that exist, sorted, with commas; `none` when there are none.
         known: String,
     },
     /// A weight that is not a finite number of at least 0.
@@ -24,8 +42,100 @@ pub enum PolicyError {
         /// The weight given.
         weight: f64,
     },
+    /// `Select::Min` takes the lowest cost, and a custom policy has scores.
+    #[error("a policy of scorers cannot select the minimum: higher scores are better")]
+    Select,
+    /// A number of `affinity` that makes no sense.
+    #[error("affinity.{key} must be {wanted}, not {value}")]
+    Affinity {
+        /// The key.
+        key: &'static str,
+        /// What it may be.
+        wanted: &'static str,
+        /// The value given.
+        value: f64,
+    },
 }
 
-/// What policies are made of, by name.
-#[derive(Debug, Default)]
-pub struct Registry {}
+impl PolicyError {
+    pub(crate) fn unknown<'a>(kind: &'static str, name: &str, known: impl Iterator<Item = &'a str>) -> Self {
+        let known = known.collect::<Vec<_>>().join(", ");
+        let known = if known.is_empty() { "none".to_owned() } else { known };
+        Self::Unknown { kind, name: name.to_owned(), known }
+    }
+}
+
+impl Default for Registry {
+    fn default() -> Self {
+        Self { filters: BTreeMap::new(), scorers: BTreeMap::new() }
+            .scorer("queue", || scorer::Queue)
+            .scorer("running", || scorer::Running)
+            .scorer("kv_cache", || scorer::KvCache)
+            .scorer("prefix", || scorer::Prefix)
+            .scorer("lora", || scorer::Lora)
+            .scorer("in_flight", || scorer::InFlight)
+            .scorer("session", || scorer::Session)
+            .scorer("expected_ttft", scorer::ExpectedTtft::default)
+            // Every policy has these already; named in one, they do no harm.
+            .filter("healthy", || filter::Healthy)
+            .filter("serves", || filter::Serves)
+            .filter("tried", || filter::Tried)
+            .filter("demoted", || filter::Demoted)
+    }
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registry")
+            .field("filters", &self.filters.keys())
+            .field("scorers", &self.scorers.keys())
+            .finish()
+    }
+}
+
+impl Registry {
+    /// Adds a scorer; `constructor` runs once for each policy that names it.
+    #[must_use]
+    pub fn scorer<S: Scorer + 'static>(
+        mut self,
+        name: impl Into<String>,
+        constructor: impl Fn() -> S + Send + Sync + 'static,
+    ) -> Self {
+        self.scorers.insert(name.into(), Box::new(move || Box::new(constructor())));
+        self
+    }
+
+    /// Adds a filter; `constructor` runs once for each policy that names it.
+    #[must_use]
+    pub fn filter<F: Filter + 'static>(
+        mut self,
+        name: impl Into<String>,
+        constructor: impl Fn() -> F + Send + Sync + 'static,
+    ) -> Self {
+        self.filters.insert(name.into(), Box::new(move || Box::new(constructor())));
+        self
+    }
+
+    /// Names of the policies that exist, `custom` aside; sorted.
+    pub fn policies(&self) -> impl Iterator<Item = &'static str> + '_ {
+        crate::policy::NAMES.iter().copied()
+    }
+
+    /// Names of the scorers that exist, sorted.
+    pub fn scorers(&self) -> impl Iterator<Item = &str> {
+        self.scorers.keys().map(String::as_str)
+    }
+
+    /// Names of the filters a custom policy may add, sorted.
+    pub fn filters(&self) -> impl Iterator<Item = &str> {
+        self.filters.keys().map(String::as_str)
+    }
+
+    pub(crate) fn build_scorer(&self, name: &str) -> Result<Box<dyn Scorer>, PolicyError> {
+        self.scorers.get(name).map(|build| build()).ok_or_else(|| PolicyError::unknown("scorer", name, self.scorers()))
+    }
+
+    pub(crate) fn build_filter(&self, name: &str) -> Result<Box<dyn Filter>, PolicyError> {
+        self.filters.get(name).map(|build| build()).ok_or_else(|| PolicyError::unknown("filter", name, self.filters()))
+    }
+}

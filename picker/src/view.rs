@@ -4,10 +4,12 @@
 //! are `None`; treating them as zero would send everything to the endpoint of which least is known.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::learn::Rates;
-use crate::pool::Endpoint;
+use crate::ledger::{Load, UNIT};
+use crate::pool::{Endpoint, Freshness, State};
 use crate::time::Time;
 
 /// Where a request's LoRA adapter stands on one endpoint.
@@ -51,19 +53,77 @@ pub(crate) struct Row {
     pub(crate) running: f64,
     pub(crate) kv_usage: f64,
     pub(crate) kv_tokens: f64,
-    pub(crate) facts_age: Option<Duration>,
+    pub(crate) facts_age: f64,
+    pub(crate) freshness: Freshness,
     pub(crate) outside: f64,
-    pub(crate) in_flight: u32,
+    pub(crate) load: Load,
     pub(crate) prefills: u32,
     pub(crate) decodes: u32,
-    pub(crate) load: u32,
+    pub(crate) prefills_scraped: u32,
+    pub(crate) decodes_scraped: u32,
     pub(crate) pending: f64,
     pub(crate) mean_service: f64,
     pub(crate) rates: Rates,
     pub(crate) cached_tokens: f64,
     pub(crate) ring_position: u32,
+    pub(crate) in_service: bool,
+    pub(crate) demoted: bool,
     pub(crate) adapter: AdapterState,
     pub(crate) adapter_room: Option<bool>,
+}
+
+/// Stands for a place on the walk that the decision did not reach.
+pub(crate) const OFF_WALK: u32 = u32::MAX;
+
+impl Row {
+    /// Reads one endpoint.
+    pub(crate) fn read(state: &State, adapter: Option<&str>, stale_after: Duration, now: Time) -> Self {
+        state.settle(now);
+        let sheet = &state.sheet;
+        let (freshness, facts_age) = sheet.freshness(stale_after, now);
+        let is_fresh = freshness == Freshness::Fresh;
+        let fresh = |value: f64| if is_fresh { value } else { f64::NAN };
+        let (queued, running) = (fresh(sheet.queued.get()), fresh(sheet.running.get()));
+        let scraped_own = |count: &AtomicU32| if is_fresh { count.load(Ordering::Relaxed) } else { 0 };
+        let (prefills_scraped, decodes_scraped) = (scraped_own(&sheet.prefills_then), scraped_own(&sheet.decodes_then));
+        // A page with only one of the two still shows a lower bound. Comparisons with NaN are false, `max` drops it.
+        let scraped = queued.max(0.0) + running.max(0.0);
+        let kv_tokens = sheet.kv_tokens.get();
+        let kv_added = if kv_tokens > 0.0 { sheet.kv_added.get() / kv_tokens } else { 0.0 };
+        let kv_usage = fresh(sheet.kv_usage.get()) + kv_added;
+        let (adapter, adapter_room) =
+            adapter.map_or((AdapterState::Unknown, None), |adapter| state.adapter(adapter, is_fresh));
+        Self {
+            queued,
+            running,
+            kv_usage: if kv_usage > 1.0 { 1.0 } else { kv_usage },
+            kv_tokens,
+            facts_age,
+            freshness,
+            outside: (scraped - f64::from(prefills_scraped + decodes_scraped)).max(0.0),
+            load: state.ledger.load(),
+            prefills: sheet.prefills.load(Ordering::Relaxed),
+            decodes: sheet.decodes.load(Ordering::Relaxed),
+            prefills_scraped,
+            decodes_scraped,
+            pending: sheet.pending(now),
+            mean_service: sheet.mean_service.get(),
+            rates: sheet.rates(),
+            cached_tokens: 0.0,
+            ring_position: OFF_WALK,
+            in_service: state.health.is_up(now)
+                && !state.health.is_draining()
+                && !(is_fresh && sheet.asleep.load(Ordering::Relaxed)),
+            demoted: state.health.is_demoted(now),
+            adapter,
+            adapter_room,
+        }
+    }
+
+    /// Requests there, ours and those of others, for one unit of weight.
+    pub(crate) fn busyness(&self, weight: f64) -> f64 {
+        (f64::from(self.load.requests) + self.outside) / weight
+    }
 }
 
 /// The endpoints a filter, scorer or cost judges, by position in `0..len()`.
@@ -132,7 +192,12 @@ impl Candidates<'_> {
 
     /// Age of the last scrape, `None` when there was none.
     pub fn facts_age(&self, i: usize) -> Option<Duration> {
-        self.row(i).facts_age
+        known(self.row(i).facts_age).map(Duration::from_secs_f64)
+    }
+
+    /// How far the scraped facts can be trusted. Those that change quickly are `None` unless this is `Fresh`.
+    pub fn freshness(&self, i: usize) -> Freshness {
+        self.row(i).freshness
     }
 
     /// Requests there that are not ours: scraped minus our own as of that scrape, at least 0; 0 when unknown.
@@ -142,7 +207,7 @@ impl Candidates<'_> {
 
     /// Our own requests in flight there. Exact.
     pub fn in_flight(&self, i: usize) -> f64 {
-        f64::from(self.row(i).in_flight)
+        f64::from(self.row(i).load.requests)
     }
 
     /// Our own requests there that have no first token yet. Exact for streams, predicted for the others.
@@ -155,9 +220,24 @@ impl Candidates<'_> {
         f64::from(self.row(i).decodes)
     }
 
+    /// Our own prefills there when `queued` was scraped; 0 when it is unknown.
+    pub fn prefills_scraped(&self, i: usize) -> f64 {
+        f64::from(self.row(i).prefills_scraped)
+    }
+
+    /// Our own decoding streams there when `running` was scraped; 0 when it is unknown.
+    pub fn decodes_scraped(&self, i: usize) -> f64 {
+        f64::from(self.row(i).decodes_scraped)
+    }
+
+    /// Requests in flight there, ours and those of others, for one unit of the endpoint's weight.
+    pub fn busyness(&self, i: usize) -> f64 {
+        self.row(i).busyness(self.endpoint(i).weight)
+    }
+
     /// Our own load there in request equivalents: a prefill by its size, a decoding stream as a quarter.
     pub fn equivalents(&self, i: usize) -> f64 {
-        f64::from(self.row(i).load) * 1e-3
+        f64::from(self.row(i).load.units) / f64::from(UNIT)
     }
 
     /// Seconds of prefill dispatched there that are still ahead of a new request.
@@ -167,7 +247,7 @@ impl Candidates<'_> {
 
     /// Running mean of the prefill time of what was sent there, seconds; the pool's when nothing was.
     pub fn mean_service(&self, i: usize) -> f64 {
-        self.row(i).mean_service
+        known(self.row(i).mean_service).unwrap_or(self.pool.mean_service)
     }
 
     /// Learned speed of the endpoint.
@@ -194,6 +274,21 @@ impl Candidates<'_> {
     /// the first endpoint with room, and for a request without a ring key.
     pub fn ring_position(&self, i: usize) -> Option<u32> {
         let position = self.row(i).ring_position;
-        if position == u32::MAX { None } else { Some(position) }
+        (position != OFF_WALK).then_some(position)
+    }
+
+    /// Whether the endpoint is up, awake and not draining.
+    pub fn is_in_service(&self, i: usize) -> bool {
+        self.row(i).in_service
+    }
+
+    /// Whether others are preferred for a moment: it refused a connection or said that it is full.
+    pub fn is_demoted(&self, i: usize) -> bool {
+        self.row(i).demoted
+    }
+
+    /// Whether the endpoint lists `model` among its models and adapters; `None` when its list is not known.
+    pub fn lists(&self, i: usize, model: &str) -> Option<bool> {
+        self.endpoint(i).state.lists(model)
     }
 }

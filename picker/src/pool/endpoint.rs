@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use serde::Serialize;
+
 use crate::pool::state::State;
 
 /// Weights outside this range are clamped: a thousand-fold difference is a typing error, and zero would divide the bound.
@@ -31,7 +33,7 @@ impl EndpointSpec {
 }
 
 /// Names an endpoint in events. An index that is used again gets another generation, so a late event cannot hit a stranger.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize)]
 pub struct Slot {
     index: u32,
     generation: u32,

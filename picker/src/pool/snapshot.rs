@@ -2,15 +2,23 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde::Serialize;
+
+use crate::ledger::UNIT;
+use crate::pool::{Endpoint, Slot};
+use crate::time::Time;
+use crate::view::Row;
 
 /// One endpoint at one instant.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct EndpointSnapshot {
     /// Its id.
     pub id: Arc<str>,
+    /// Its name in events.
+    pub slot: Slot,
     /// Its weight.
     pub weight: f64,
     /// Its labels.
@@ -21,6 +29,8 @@ pub struct EndpointSnapshot {
     pub draining: bool,
     /// Whether others are preferred for the moment.
     pub demoted: bool,
+    /// Whether the engine said, at the last scrape, that it sleeps.
+    pub asleep: bool,
     /// How far its facts can be trusted.
     pub freshness: Freshness,
     /// Age of its last scrape.
@@ -51,6 +61,39 @@ pub struct EndpointSnapshot {
     pub decode_fixed_seconds: f64,
     /// Learned gap added by each stream, seconds.
     pub decode_stream_seconds: f64,
+}
+
+impl EndpointSnapshot {
+    pub(crate) fn take(endpoint: &Endpoint, stale_after: Duration, now: Time) -> Self {
+        let row = Row::read(&endpoint.state, None, stale_after, now);
+        let sheet = &endpoint.state.sheet;
+        let known = |value: f64| (!value.is_nan()).then_some(value);
+        Self {
+            id: endpoint.id.clone(),
+            slot: endpoint.slot,
+            weight: endpoint.weight,
+            labels: endpoint.labels.clone(),
+            healthy: endpoint.state.health.is_up(now),
+            draining: endpoint.state.health.is_draining(),
+            demoted: row.demoted,
+            asleep: sheet.asleep.load(Ordering::Relaxed),
+            freshness: row.freshness,
+            facts_age: known(row.facts_age).map(Duration::from_secs_f64),
+            queued: known(sheet.queued.get()),
+            running: known(sheet.running.get()),
+            kv_usage: known(sheet.kv_usage.get()),
+            kv_tokens: known(row.kv_tokens),
+            in_flight: row.load.requests,
+            prefills: row.prefills,
+            decodes: row.decodes,
+            load: f64::from(row.load.units) / f64::from(UNIT),
+            pending_seconds: row.pending,
+            prefill_fixed_seconds: row.rates.a,
+            prefill_token_seconds: row.rates.b,
+            decode_fixed_seconds: row.rates.t0,
+            decode_stream_seconds: row.rates.t1,
+        }
+    }
 }
 
 /// How far scraped facts can be trusted.

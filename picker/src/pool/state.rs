@@ -1,5 +1,228 @@
-//! What is known of one endpoint, shared by all versions of it.
+//! Everything of one endpoint that changes, shared by all versions of it.
+//!
+//! Events take the lock of the book for a few dozen nanoseconds and publish what they changed; decisions read only what is
+//! published. The ledger alone is written without the lock, since reserving must be one step.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::facts::Facts;
+use crate::facts::standing::{Standing, contains};
+use crate::health::Health;
+use crate::ledger::work::Work;
+use crate::ledger::{DECODE, Ledger};
+use crate::pool::sheet::Sheet;
+use crate::pool::speed::Speed;
+use crate::time::Time;
+use crate::view::AdapterState;
+
+/// Weight of the newest request in the running mean of prefill times: the mean of the last twenty or so, long enough to
+/// be steady and short enough to follow a change of traffic within seconds.
+const SERVICE_WEIGHT: f64 = 0.05;
+
+/// Share of the key-value cache in use from which prefill times measure preemption, not speed.
+const KV_BOUND: f64 = 0.8;
 
 /// Everything of an endpoint that changes.
 #[derive(Debug, Default)]
-pub(crate) struct State {}
+pub(crate) struct State {
+    pub(crate) ledger: Ledger,
+    pub(crate) health: Health,
+    pub(crate) sheet: Sheet,
+    book: Mutex<Book>,
+}
+
+/// What only events touch.
+#[derive(Debug, Default)]
+struct Book {
+    work: Work,
+    decodes: u32,
+    standing: Standing,
+    speed: Speed,
+    /// Our requests in flight per adapter; a handful of entries.
+    adapters: Vec<(Arc<str>, u32)>,
+}
+
+/// A request on its way to the endpoint, already reserved in the ledger.
+#[derive(Debug)]
+pub(crate) struct Dispatch<'a> {
+    /// What was reserved.
+    pub(crate) size: u32,
+    /// Its prefill time, predicted.
+    pub(crate) service: Duration,
+    /// When its first token is expected.
+    pub(crate) ttft: Duration,
+    /// Whether the first token can be seen.
+    pub(crate) streams: bool,
+    /// The adapter it needs.
+    pub(crate) adapter: Option<&'a Arc<str>>,
+    /// Tokens it will add to the key-value cache.
+    pub(crate) tokens: f64,
+}
+
+impl State {
+    /// State of an endpoint whose speed is taken to be that of its class until it is learned.
+    pub(crate) fn new(speed: Speed) -> Self {
+        let state = Self::default();
+        state.sheet.set_rates(speed.rates());
+        state.book().speed = speed;
+        state
+    }
+
+    fn book(&self) -> MutexGuard<'_, Book> {
+        // Every change below leaves the book whole at each step that can panic, which is none.
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Enters a reserved request and returns its ticket.
+    pub(crate) fn dispatched(&self, dispatch: &Dispatch<'_>, now: Time) -> u64 {
+        let mut book = self.book();
+        self.settle_book(&mut book, now);
+        let leaves = (!dispatch.streams).then(|| now + dispatch.ttft);
+        let ticket = book.work.push(dispatch.size, dispatch.service, leaves, now);
+        if let Some(adapter) = dispatch.adapter {
+            match book.adapters.iter_mut().find(|(name, _)| name == adapter) {
+                Some((_, count)) => *count += 1,
+                None => book.adapters.push((adapter.clone(), 1)),
+            }
+        }
+        let (mean, service) = (self.sheet.mean_service.get(), dispatch.service.as_secs_f64());
+        self.sheet.mean_service.set(if mean.is_nan() { service } else { mean + SERVICE_WEIGHT * (service - mean) });
+        self.sheet.kv_added.set(self.sheet.kv_added.get() + dispatch.tokens);
+        self.publish(&book);
+        ticket
+    }
+
+    /// The first token of a streaming request came.
+    pub(crate) fn first_token(&self, ticket: u64, uncached: f64, now: Time) {
+        let mut book = self.book();
+        self.settle_book(&mut book, now);
+        if let Some((prefill, gap)) = book.work.first_token(ticket, now) {
+            self.decodes(&mut book, prefill.size);
+            let kv_bound = self.sheet.kv_usage.get() > KV_BOUND;
+            if let Some(gap) = gap.filter(|_| !kv_bound) {
+                book.speed.first_token(gap, uncached, now);
+                self.sheet.set_rates(book.speed.rates());
+            }
+        }
+        book.standing.worked();
+        self.health.token(now);
+        self.publish(&book);
+    }
+
+    /// A stream's mean gap between tokens over a stretch of its life.
+    pub(crate) fn gap(&self, gap: Duration) {
+        let mut book = self.book();
+        let streams = book.decodes;
+        book.speed.gap(streams, gap);
+        self.sheet.set_rates(book.speed.rates());
+    }
+
+    /// A request ended: takes back all that it holds. `worked` when the endpoint did something for it.
+    pub(crate) fn ended(&self, ticket: u64, adapter: Option<&Arc<str>>, worked: bool, now: Time) {
+        let mut book = self.book();
+        self.settle_book(&mut book, now);
+        if let Some(prefill) = book.work.remove(ticket, now) {
+            self.ledger.release(prefill.size);
+        } else {
+            book.decodes = book.decodes.saturating_sub(1);
+            self.ledger.release(DECODE);
+        }
+        if let Some(at) = adapter.and_then(|adapter| book.adapters.iter().position(|(name, _)| name == adapter)) {
+            book.adapters[at].1 -= 1;
+            if book.adapters[at].1 == 0 {
+                book.adapters.swap_remove(at);
+            }
+        }
+        if worked {
+            book.standing.worked();
+        }
+        self.publish(&book);
+    }
+
+    /// Takes a scraped page; returns the size of the key-value cache in tokens, when known.
+    pub(crate) fn scraped(&self, facts: Facts, now: Time) -> Option<f64> {
+        let mut book = self.book();
+        self.settle_book(&mut book, now);
+        book.standing.scraped(facts, now);
+        let facts = book.standing.facts();
+        let sheet = &self.sheet;
+        let count =
+            |value: Option<f64>| value.filter(|value| value.is_finite()).map_or(f64::NAN, |value| value.max(0.0));
+        sheet.queued.set(count(facts.queued));
+        sheet.running.set(count(facts.running));
+        // Capped before `count`: `min` of a NaN would turn unknown into full.
+        sheet.kv_usage.set(count(facts.kv_usage.map(|usage| usage.min(1.0))));
+        sheet.kv_added.set(0.0);
+        sheet.asleep.store(facts.awake == Some(false), Ordering::Relaxed);
+        let kv_tokens = facts.blocks.zip(facts.block_size).map(|(blocks, size)| f64::from(blocks) * f64::from(size));
+        let kv_tokens = kv_tokens.filter(|tokens| *tokens > 0.0);
+        sheet.kv_tokens.set(kv_tokens.unwrap_or(f64::NAN));
+        sheet.prefills_then.store(book.work.len() as u32, Ordering::Relaxed);
+        sheet.decodes_then.store(book.decodes, Ordering::Relaxed);
+        sheet.set_scraped_at(book.standing.at());
+        self.publish(&book);
+        kv_tokens
+    }
+
+    /// Moves requests whose first token cannot be seen past it once its predicted time has come.
+    pub(crate) fn settle(&self, now: Time) {
+        if self.sheet.is_due(now) {
+            let mut book = self.book();
+            self.settle_book(&mut book, now);
+            self.publish(&book);
+        }
+    }
+
+    /// Where an adapter stands, and whether one more can be loaded without dropping one. `trusted`: the scraped facts are
+    /// fresh.
+    pub(crate) fn adapter(&self, adapter: &str, trusted: bool) -> (AdapterState, Option<bool>) {
+        let book = self.book();
+        let facts = book.standing.facts();
+        let running = facts.adapters_running.as_deref().filter(|_| trusted);
+        let waiting = facts.adapters_waiting.as_deref().filter(|_| trusted);
+        let room = running.zip(facts.max_adapters).map(|(running, max)| {
+            let ours = book.adapters.iter().filter(|(name, _)| !contains(running, name)).count();
+            running.len() + ours < max as usize
+        });
+        let ours = book.adapters.iter().any(|(name, _)| &**name == adapter);
+        let state = if ours || running.is_some_and(|running| contains(running, adapter)) {
+            AdapterState::Running
+        } else if waiting.is_some_and(|waiting| contains(waiting, adapter)) {
+            AdapterState::Waiting
+        } else if running.is_some() {
+            AdapterState::Absent
+        } else {
+            AdapterState::Unknown
+        };
+        (state, room)
+    }
+
+    /// Whether the endpoint lists `model`; `None` when its list is not known.
+    pub(crate) fn lists(&self, model: &str) -> Option<bool> {
+        self.book().standing.lists(model)
+    }
+
+    /// A speed to start another endpoint of the same class with.
+    pub(crate) fn learned(&self) -> Option<crate::learn::Rates> {
+        self.book().speed.learned()
+    }
+
+    fn settle_book(&self, book: &mut Book, now: Time) {
+        while let Some(prefill) = book.work.settle(now) {
+            self.decodes(book, prefill.size);
+        }
+    }
+
+    fn decodes(&self, book: &mut Book, size: u32) {
+        self.ledger.resize(size, DECODE);
+        book.decodes += 1;
+    }
+
+    fn publish(&self, book: &Book) {
+        self.sheet.set_work(&book.work);
+        self.sheet.decodes.store(book.decodes, Ordering::Relaxed);
+        self.sheet.frozen.store(book.standing.is_frozen(), Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,88 @@
+//! How much load an endpoint may carry before its ring keys spill to the next one.
+//!
+//! The bound is a share of what the eligible endpoints carry together, so it moves with the load; only the slack keeps an
+//! idle pool from spilling the second request of every key.
+
+use crate::config::Affinity;
+use crate::ledger::{Load, UNIT};
+use crate::pool::Endpoint;
+use crate::view::Row;
+
+/// The bound of one decision, for a request of one size.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// Load allowed for one unit of weight, in what is counted.
+    per_weight: f64,
+    /// What the request adds, in what is counted.
+    added: u32,
+    /// Whether requests are counted, each as one, or load units.
+    counts_requests: bool,
+    /// Most requests at one endpoint, whatever its share.
+    most_requests: u32,
+}
+
+impl Bounds {
+    /// Bounds among the eligible endpoints, given as rows with their endpoints, for a request of `size` units.
+    pub(crate) fn new<'a>(
+        eligible: impl Iterator<Item = (&'a Row, &'a Endpoint)>,
+        affinity: &Affinity,
+        size: u32,
+        counts_requests: bool,
+    ) -> Self {
+        let (mut total, mut weight) = (0.0, 0.0);
+        for (row, endpoint) in eligible {
+            total += f64::from(if counts_requests { row.load.requests } else { row.load.units });
+            weight += endpoint.weight;
+        }
+        let (added, unit) = if counts_requests { (1, 1) } else { (size, UNIT) };
+        let share = affinity.load_factor * (total + f64::from(added)) / weight;
+        let slack = affinity.min_slack * f64::from(unit);
+        Self {
+            per_weight: share.max(slack),
+            added,
+            counts_requests,
+            most_requests: affinity.concurrency.unwrap_or(u32::MAX),
+        }
+    }
+
+    /// The most the endpoint may hold, the request included.
+    pub(crate) fn limit(&self, endpoint: &Endpoint) -> Load {
+        let limit = (self.per_weight * endpoint.weight) as u32;
+        if self.counts_requests {
+            Load { requests: limit.min(self.most_requests), units: u32::MAX }
+        } else {
+            Load { requests: self.most_requests, units: limit }
+        }
+    }
+
+    /// The most the endpoint may hold when every one is over its bound: what it held when the decision saw it, and the
+    /// request. Still a bound, so that two threads do not both take the least loaded for theirs.
+    pub(crate) fn limit_over(&self, row: &Row) -> Load {
+        let requests = (row.load.requests.saturating_add(1)).min(self.most_requests);
+        if self.counts_requests {
+            Load { requests, units: u32::MAX }
+        } else {
+            Load { requests: self.most_requests, units: row.load.units.saturating_add(self.added) }
+        }
+    }
+
+    /// Whether the request fits.
+    pub(crate) fn has_room(&self, row: &Row, endpoint: &Endpoint) -> bool {
+        let limit = self.limit(endpoint);
+        if self.counts_requests {
+            row.load.requests < limit.requests
+        } else {
+            row.load.requests < limit.requests && row.load.units.saturating_add(self.added) <= limit.units
+        }
+    }
+
+    /// Load for one unit of weight, to find the least loaded.
+    pub(crate) fn relative(&self, row: &Row, endpoint: &Endpoint) -> f64 {
+        f64::from(if self.counts_requests { row.load.requests } else { row.load.units }) / endpoint.weight
+    }
+
+    /// The limit in request equivalents (or requests, where those are counted), for explain.
+    pub(crate) fn shown(&self, endpoint: &Endpoint) -> f64 {
+        self.per_weight * endpoint.weight / if self.counts_requests { 1.0 } else { f64::from(UNIT) }
+    }
+}

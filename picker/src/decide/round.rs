@@ -1,0 +1,395 @@
+//! One round of a decision: see, filter, rank, choose. Nothing is reserved here, so explain runs the same code.
+//!
+//! Candidates are counted among what the filters left; positions among all endpoints of the pool.
+
+use crate::decide::bounds::Bounds;
+use crate::decide::known::KnownKeys;
+use crate::decide::scratch::Scratch;
+use crate::decide::{AffinityResult, NoPick, Reason};
+use crate::filter::Keep;
+use crate::ledger::{self, Load};
+use crate::policy::{Plan, Ranking};
+use crate::pool::topology::Topology;
+use crate::request::{RequestInfo, Turn};
+use crate::ring::Seen;
+use crate::select::{self, Select};
+use crate::time::Time;
+use crate::view::{Candidates, OFF_WALK, PoolView, Row};
+
+/// Share of a prompt nobody is known to hold that counts as cached on its ring owner, when other gateways may have sent it
+/// there. Below one, since it is a guess; high enough to outweigh the noise of the cost.
+const PRIOR_CACHED: f64 = 0.75;
+
+/// A key never met here may still be known by a part of its prompt, such as a common greeting. Below this share of the
+/// prompt, such a match does not stand against what other gateways have most likely done.
+const WELL_KNOWN: f64 = 0.5;
+
+/// A request, and all that one decision about it is made from.
+pub(crate) struct Round<'a> {
+    pub(crate) topology: &'a Topology,
+    pub(crate) known: &'a KnownKeys,
+    pub(crate) request: &'a RequestInfo,
+    pub(crate) turn: Turn,
+    pub(crate) now: Time,
+    pub(crate) view: PoolView,
+    pub(crate) scratch: &'a mut Scratch,
+    /// Most tokens the index believes to be cached on a candidate.
+    best_cached: f64,
+    /// Bounds of the ring, once something asked for them.
+    pub(crate) bounds: Option<Bounds>,
+}
+
+/// An endpoint chosen, not yet reserved.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Choice {
+    /// Among the candidates that are left.
+    pub(crate) candidate: usize,
+    pub(crate) reason: Reason,
+    /// What the endpoint may hold, the request included.
+    pub(crate) bound: Load,
+}
+
+impl<'a> Round<'a> {
+    /// Looks at every endpoint and filters. On failure the rows and the reasons of removal are there all the same.
+    pub(crate) fn new(
+        topology: &'a Topology,
+        known: &'a KnownKeys,
+        request: &'a RequestInfo,
+        turn: Turn,
+        now: Time,
+        view: PoolView,
+        scratch: &'a mut Scratch,
+    ) -> (Self, Result<(), NoPick>) {
+        let mut round = Self { topology, known, request, turn, now, view, scratch, best_cached: 0.0, bounds: None };
+        round.see();
+        let left = round.filter();
+        if left.is_ok() {
+            round.take_prior();
+        }
+        (round, left)
+    }
+
+    fn plan(&self) -> &'a Plan {
+        &self.topology.plan
+    }
+
+    /// The ring key, unless affinity is off.
+    pub(crate) fn ring_key(&self) -> Option<u64> {
+        self.request.prompt.ring_key.filter(|_| self.topology.config.affinity.enabled)
+    }
+
+    /// The candidates that are left.
+    pub(crate) fn candidates(&self) -> Candidates<'_> {
+        Candidates {
+            endpoints: &self.topology.endpoints,
+            rows: &self.scratch.rows,
+            positions: &self.scratch.kept,
+            pool: &self.view,
+            now: self.now,
+        }
+    }
+
+    fn see(&mut self) {
+        let Self { topology, request, scratch, now, .. } = self;
+        let adapter = request.adapter.as_deref();
+        scratch.rows.clear();
+        scratch.rows.extend(
+            topology.endpoints.iter().map(|endpoint| Row::read(&endpoint.state, adapter, topology.stale_after, *now)),
+        );
+        if topology.reads_prefixes() && !request.prompt.blocks.is_empty() {
+            topology.index.matches(&request.prompt.blocks, &mut scratch.matches);
+            // At least one token is always computed.
+            let most = (self.view.prompt_tokens - 1.0).max(0.0);
+            for &(slot, blocks) in &scratch.matches.found {
+                if let Some(position) = topology.position(slot) {
+                    let cached = request.prompt.share(blocks as usize) * self.view.prompt_tokens;
+                    scratch.rows[position].cached_tokens = cached.min(most);
+                }
+            }
+        }
+    }
+
+    fn filter(&mut self) -> Result<(), NoPick> {
+        let Self { topology, request, scratch, now, view, .. } = self;
+        let count = scratch.rows.len();
+        scratch.keep.reset(count);
+        scratch.kept.clear();
+        if count == 0 {
+            return Err(NoPick::Empty);
+        }
+        scratch.all.clear();
+        scratch.all.extend(0..count as u32);
+        let candidates = Candidates {
+            endpoints: &topology.endpoints,
+            rows: &scratch.rows,
+            positions: &scratch.all,
+            pool: view,
+            now: *now,
+        };
+        for (filter, none) in &topology.plan.filters {
+            scratch.keep.apply(&**filter, request, &candidates);
+            if scratch.keep.left() == 0 {
+                return Err(*none);
+            }
+        }
+        scratch.kept.extend((0..count).filter(|i| scratch.keep.is_kept(*i)).map(|i| i as u32));
+        Ok(())
+    }
+
+    /// With several gateways, a prefix unknown here is believed to be on its ring owner, where any of them sends it.
+    fn take_prior(&mut self) {
+        self.best_cached =
+            self.scratch.kept.iter().map(|i| self.scratch.rows[*i as usize].cached_tokens).fold(0.0, f64::max);
+        let Some(key) = self.ring_key().filter(|_| self.topology.reads_prefixes()) else { return };
+        let is_unknown = if self.known.knows(key) {
+            self.best_cached == 0.0
+        } else {
+            self.best_cached < WELL_KNOWN * self.view.prompt_tokens
+        };
+        let shares_beliefs = self.topology.config.affinity.gateways > 1;
+        if self.plan().walks_first() || (shares_beliefs && is_unknown) {
+            let owner = self.walk(key).map(|(position, _)| position);
+            if let Some(owner) = owner.filter(|_| shares_beliefs && is_unknown) {
+                let row = &mut self.scratch.rows[owner];
+                row.cached_tokens = row.cached_tokens.max(PRIOR_CACHED * self.view.prompt_tokens);
+            }
+        }
+    }
+
+    /// What the request counts in the ledger when sent to the endpoint at `position`.
+    pub(crate) fn size_at(&self, position: usize) -> u32 {
+        ledger::size(self.view.prompt_tokens - self.scratch.rows[position].cached_tokens, self.view.mean_uncached)
+    }
+
+    fn bounds(&mut self) -> Bounds {
+        *self.bounds.get_or_insert_with(|| {
+            let Self { topology, scratch, view, .. } = self;
+            let eligible = scratch.kept.iter().map(|i| (&scratch.rows[*i as usize], &*topology.endpoints[*i as usize]));
+            // The bound is for the request at full size: where it may go must not depend on where it would be cached.
+            let size = ledger::size(view.prompt_tokens, view.mean_uncached);
+            Bounds::new(eligible, &topology.config.affinity, size, topology.plan.counts_requests)
+        })
+    }
+
+    /// The first eligible endpoint with room on the walk of `key`, and whether it is the first eligible at all. Notes the
+    /// places it passes.
+    fn walk(&mut self, key: u64) -> Option<(usize, bool)> {
+        let bounds = self.bounds();
+        let Self { topology, scratch, .. } = self;
+        let Scratch { rows, keep, kept, seen, .. } = &mut **scratch;
+        walk(topology, rows, (keep, kept), seen, bounds, key, |_| true)
+    }
+
+    /// Ranks what the filters left: scores or costs into `totals`.
+    pub(crate) fn rank(&mut self) {
+        let Self { topology, request, scratch, now, view, .. } = self;
+        let Scratch { rows, kept, scores, terms, totals, .. } = &mut **scratch;
+        let candidates = Candidates { endpoints: &topology.endpoints, rows, positions: kept, pool: view, now: *now };
+        let count = kept.len();
+        totals.clear();
+        totals.resize(count, 0.0);
+        scores.clear();
+        match &topology.plan.ranking {
+            Ranking::Equal => {}
+            Ranking::Weighted(scorers) => {
+                scores.resize(count * scorers.len(), 0.0);
+                for ((scorer, weight), scores) in scorers.iter().zip(scores.chunks_exact_mut(count)) {
+                    scorer.score(request, &candidates, scores);
+                    for (score, total) in scores.iter_mut().zip(totals.iter_mut()) {
+                        // A scorer from outside may err; it must not make its endpoint unbeatable.
+                        *score = if score.is_nan() { 0.0 } else { score.clamp(0.0, 1.0) };
+                        *total += *score * weight;
+                    }
+                }
+            }
+            Ranking::Cost(cost) => {
+                terms.reset(count, cost.terms().len());
+                cost.cost(request, &candidates, terms);
+                for (i, total) in totals.iter_mut().enumerate() {
+                    let sum = terms.total(i);
+                    *total = if sum.is_nan() { f64::INFINITY } else { sum };
+                }
+            }
+        }
+    }
+
+    /// Chooses among the candidates that are left; `None` when there are none.
+    pub(crate) fn choose(&mut self) -> Option<Choice> {
+        if self.scratch.kept.is_empty() {
+            return None;
+        }
+        let select = self.plan().select;
+        let (candidate, reason, bound) = match select {
+            Select::Walk => self.choose_on_walk(),
+            Select::Min { relative, seconds } => {
+                select::cheapest(&self.scratch.totals, relative, seconds, &mut self.scratch.tied);
+                match self.owner_among_tied() {
+                    Some(candidate) => (candidate, Reason::Owner, self.cap()),
+                    None => (self.least_busy_tied(), Reason::Cost, self.cap()),
+                }
+            }
+            Select::Max => {
+                select::best(&self.scratch.totals, &mut self.scratch.tied);
+                (self.least_busy_tied(), Reason::Score, self.cap())
+            }
+            Select::PowerOfTwo => {
+                let (one, other) = select::two(self.scratch.kept.len(), self.turn);
+                let totals = &self.scratch.totals;
+                let other_is_better = totals[other] > totals[one];
+                (if other_is_better { other } else { one }, Reason::Score, self.cap())
+            }
+            Select::WeightedRandom => (
+                select::weighted_random(&self.scratch.totals, &self.candidates(), self.turn),
+                Reason::Random,
+                self.cap(),
+            ),
+            Select::Rotate => (select::rotate(&self.candidates(), self.turn.rotation), Reason::Rotate, self.cap()),
+        };
+        let reason = if self.scratch.kept.len() == 1 { Reason::Only } else { reason };
+        Some(Choice { candidate, reason, bound })
+    }
+
+    fn least_busy_tied(&mut self) -> usize {
+        let mut tied = std::mem::take(&mut self.scratch.tied);
+        let candidate = select::least_busy(&mut tied, &self.candidates(), self.turn.rotation);
+        self.scratch.tied = tied;
+        candidate
+    }
+
+    /// Inside the tie band, a prefix that nobody holds goes where its kin went before, or will go on other gateways. Keys
+    /// never met keep rotating when there is only this gateway: nobody gains if they go to their owner.
+    fn owner_among_tied(&mut self) -> Option<usize> {
+        let key = self.ring_key().filter(|key| {
+            self.best_cached == 0.0 && (self.topology.config.affinity.gateways > 1 || self.known.knows(*key))
+        })?;
+        let bounds = self.bounds();
+        let Self { topology, scratch, .. } = self;
+        let Scratch { rows, keep, kept, seen, tied, .. } = &mut **scratch;
+        // Candidates are in order of position, so both lists are sorted.
+        let candidate_at = |position: usize| kept.binary_search(&(position as u32)).ok();
+        let is_tied = |position: usize| candidate_at(position).is_some_and(|i| tied.binary_search(&(i as u32)).is_ok());
+        let (position, _) = walk(topology, rows, (keep, kept), seen, bounds, key, is_tied)?;
+        candidate_at(position)
+    }
+
+    fn choose_on_walk(&mut self) -> (usize, Reason, Load) {
+        let key = self.ring_key();
+        let start = key.unwrap_or(self.turn.random);
+        let bounds = self.bounds();
+        let (position, is_owner, limit) = match self.walk(start) {
+            Some((position, is_owner)) => (position, is_owner, bounds.limit(&self.topology.endpoints[position])),
+            None => {
+                let (position, is_owner) = self.least_loaded_on_walk(start, bounds);
+                (position, is_owner, bounds.limit_over(&self.scratch.rows[position]))
+            }
+        };
+        let candidate =
+            self.scratch.kept.binary_search(&(position as u32)).expect("a walk ends at an eligible endpoint");
+        let reason = match (key, is_owner) {
+            (None, _) => Reason::Random,
+            (Some(_), true) => Reason::Owner,
+            (Some(_), false) => Reason::Spill,
+        };
+        (candidate, reason, limit)
+    }
+
+    /// Every endpoint is over its bound: the least loaded, the first such on the walk.
+    fn least_loaded_on_walk(&mut self, key: u64, bounds: Bounds) -> (usize, bool) {
+        let Self { topology, scratch, .. } = self;
+        let Scratch { rows, keep, kept, seen, .. } = &mut **scratch;
+        let relative = |i: usize| bounds.relative(&rows[i], &topology.endpoints[i]);
+        let least = kept.iter().map(|i| relative(*i as usize)).fold(f64::INFINITY, f64::min);
+        let mut eligible = topology.ring.walk(key, seen).filter(|position| keep.is_kept(*position)).enumerate();
+        let found = eligible.find(|(_, position)| relative(*position) <= least);
+        let (place, position) = found.expect("the least loaded endpoint is on every walk");
+        (position, place == 0)
+    }
+
+    /// The endpoint of a choice, among all of the pool.
+    pub(crate) fn position(&self, choice: Choice) -> usize {
+        self.scratch.kept[choice.candidate] as usize
+    }
+
+    /// Seconds the prefill of the request takes on the endpoint at `position`, alone. A minute at most: no sane rate gives
+    /// more, and an insane one must not block the endpoint for an age.
+    pub(crate) fn service(&self, position: usize) -> f64 {
+        let row = &self.scratch.rows[position];
+        let uncached = (self.view.prompt_tokens - row.cached_tokens).max(0.0);
+        let seconds = row.rates.a + row.rates.b * uncached;
+        if seconds > 0.0 { seconds.min(60.0) } else { 0.0 }
+    }
+
+    /// No bound but the absolute one.
+    pub(crate) fn cap(&self) -> Load {
+        Load { requests: self.topology.config.affinity.concurrency.unwrap_or(u32::MAX), units: u32::MAX }
+    }
+
+    /// Another thread was first: goes on without this candidate.
+    pub(crate) fn exclude(&mut self, candidate: usize) {
+        let position = self.scratch.kept.remove(candidate) as usize;
+        self.scratch.keep.remove(position);
+        self.scratch.totals.remove(candidate);
+    }
+
+    /// What the choice did for the prompt's prefix.
+    pub(crate) fn affinity(&self, choice: Choice) -> AffinityResult {
+        let position = self.position(choice);
+        if self.plan().select == Select::Walk {
+            return match choice.reason {
+                _ if self.ring_key().is_none() => AffinityResult::None,
+                Reason::Spill => AffinityResult::Spill,
+                _ => AffinityResult::Hit,
+            };
+        }
+        if !self.topology.reads_prefixes() || (self.request.prompt.blocks.is_empty() && self.ring_key().is_none()) {
+            AffinityResult::None
+        } else if self.best_cached == 0.0 {
+            AffinityResult::Cold
+        } else if self.scratch.rows[position].cached_tokens * 2.0 >= self.best_cached {
+            AffinityResult::Hit
+        } else {
+            AffinityResult::Spill
+        }
+    }
+
+    /// Notes the place of every endpoint on the walk, as far as the decision has not. Only for explain, after the choice.
+    pub(crate) fn complete_walk(&mut self) {
+        let Some(key) = self.ring_key() else { return };
+        let Self { topology, scratch, .. } = self;
+        let Scratch { rows, seen, .. } = &mut **scratch;
+        for (place, position) in topology.ring.walk(key, seen).enumerate() {
+            if rows[position].ring_position == OFF_WALK {
+                rows[position].ring_position = place as u32;
+            }
+        }
+    }
+}
+
+/// The first eligible endpoint that has room and is `wanted` on the walk of `key`, and whether it is the first eligible at
+/// all. Notes the places it passes.
+fn walk(
+    topology: &Topology,
+    rows: &mut [Row],
+    (keep, kept): (&Keep, &[u32]),
+    seen: &mut Seen,
+    bounds: Bounds,
+    key: u64,
+    wanted: impl Fn(usize) -> bool,
+) -> Option<(usize, bool)> {
+    let fits = |rows: &[Row], i: usize| wanted(i) && bounds.has_room(&rows[i], &topology.endpoints[i]);
+    // Without this look, a full pool would be walked once round.
+    if !kept.iter().any(|i| fits(rows, *i as usize)) {
+        return None;
+    }
+    let mut is_owner = true;
+    for (place, position) in topology.ring.walk(key, seen).enumerate() {
+        rows[position].ring_position = place as u32;
+        if keep.is_kept(position) {
+            if fits(rows, position) {
+                return Some((position, is_owner));
+            }
+            is_owner = false;
+        }
+    }
+    None
+}

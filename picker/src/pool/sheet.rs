@@ -1,0 +1,153 @@
+//! The current numbers of one endpoint, readable without a lock.
+//!
+//! Written under the lock of the endpoint's book, read by every decision. A reader may see one number from before an
+//! event and the next from after it; each is right for itself, and no decision needs them to agree.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::learn::Rates;
+use crate::ledger::work;
+use crate::pool::Freshness;
+use crate::time::Time;
+
+/// Stands for a time that has not come, or never will.
+const NEVER: u64 = u64::MAX;
+
+/// A float in an atomic; `NaN` stands for unknown.
+#[derive(Debug)]
+pub(crate) struct Number(AtomicU64);
+
+impl Number {
+    const fn new(value: f64) -> Self {
+        Self(AtomicU64::new(value.to_bits()))
+    }
+
+    pub(crate) fn set(&self, value: f64) {
+        self.0.store(value.to_bits(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> f64 {
+        f64::from_bits(self.0.load(Ordering::Relaxed))
+    }
+}
+
+/// What decisions read of one endpoint, besides its ledger and health.
+#[derive(Debug)]
+pub(crate) struct Sheet {
+    pub(crate) queued: Number,
+    pub(crate) running: Number,
+    pub(crate) kv_usage: Number,
+    pub(crate) kv_tokens: Number,
+    /// Tokens dispatched since the scrape that gave `kv_usage`.
+    pub(crate) kv_added: Number,
+    scraped_at: AtomicU64,
+    pub(crate) frozen: AtomicBool,
+    pub(crate) asleep: AtomicBool,
+    /// Ours as of the scrape.
+    pub(crate) prefills_then: AtomicU32,
+    pub(crate) decodes_then: AtomicU32,
+    pub(crate) prefills: AtomicU32,
+    pub(crate) decodes: AtomicU32,
+    ahead_total: AtomicU64,
+    ahead_head: AtomicU64,
+    head_since: AtomicU64,
+    next_leave: AtomicU64,
+    a: Number,
+    b: Number,
+    t0: Number,
+    t1: Number,
+    pub(crate) mean_service: Number,
+}
+
+impl Default for Sheet {
+    fn default() -> Self {
+        let unknown = || Number::new(f64::NAN);
+        let rates = Rates::default();
+        Self {
+            queued: unknown(),
+            running: unknown(),
+            kv_usage: unknown(),
+            kv_tokens: unknown(),
+            kv_added: Number::new(0.0),
+            scraped_at: AtomicU64::new(NEVER),
+            frozen: AtomicBool::default(),
+            asleep: AtomicBool::default(),
+            prefills_then: AtomicU32::default(),
+            decodes_then: AtomicU32::default(),
+            prefills: AtomicU32::default(),
+            decodes: AtomicU32::default(),
+            ahead_total: AtomicU64::default(),
+            ahead_head: AtomicU64::default(),
+            head_since: AtomicU64::default(),
+            next_leave: AtomicU64::new(NEVER),
+            a: Number::new(rates.a),
+            b: Number::new(rates.b),
+            t0: Number::new(rates.t0),
+            t1: Number::new(rates.t1),
+            mean_service: unknown(),
+        }
+    }
+}
+
+impl Sheet {
+    pub(crate) fn rates(&self) -> Rates {
+        Rates { a: self.a.get(), b: self.b.get(), t0: self.t0.get(), t1: self.t1.get() }
+    }
+
+    pub(crate) fn set_rates(&self, rates: Rates) {
+        let Rates { a, b, t0, t1 } = rates;
+        self.a.set(a);
+        self.b.set(b);
+        self.t0.set(t0);
+        self.t1.set(t1);
+    }
+
+    pub(crate) fn set_scraped_at(&self, at: Option<Time>) {
+        self.scraped_at.store(at.map_or(NEVER, Time::as_nanos), Ordering::Relaxed);
+    }
+
+    /// How far the facts can be trusted, and their age in seconds (`NaN` when there are none).
+    pub(crate) fn freshness(&self, stale_after: Duration, now: Time) -> (Freshness, f64) {
+        let at = self.scraped_at.load(Ordering::Relaxed);
+        if at == NEVER {
+            return (Freshness::Never, f64::NAN);
+        }
+        let age = now.since(Time::from_nanos(at));
+        let freshness = if age > stale_after {
+            Freshness::Stale
+        } else if self.frozen.load(Ordering::Relaxed) {
+            Freshness::Frozen
+        } else {
+            Freshness::Fresh
+        };
+        (freshness, age.as_secs_f64())
+    }
+
+    /// Publishes the work ahead and when it next changes by time alone.
+    pub(crate) fn set_work(&self, work: &work::Work) {
+        let (total, head, since) = work.ahead();
+        self.prefills.store(work.len() as u32, Ordering::Relaxed);
+        self.ahead_total.store(nanos(total), Ordering::Relaxed);
+        self.ahead_head.store(nanos(head), Ordering::Relaxed);
+        self.head_since.store(since.as_nanos(), Ordering::Relaxed);
+        self.next_leave.store(work.next_leave().map_or(NEVER, Time::as_nanos), Ordering::Relaxed);
+    }
+
+    /// Seconds of work ahead of a new request.
+    pub(crate) fn pending(&self, now: Time) -> f64 {
+        let total = Duration::from_nanos(self.ahead_total.load(Ordering::Relaxed));
+        let head = Duration::from_nanos(self.ahead_head.load(Ordering::Relaxed));
+        let since = Time::from_nanos(self.head_since.load(Ordering::Relaxed));
+        work::pending(total, head, since, now).as_secs_f64()
+    }
+
+    /// Whether a request is due to leave its prefill by time alone.
+    pub(crate) fn is_due(&self, now: Time) -> bool {
+        self.next_leave.load(Ordering::Relaxed) <= now.as_nanos()
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
