@@ -1,0 +1,28 @@
+//! The engine behind HTTP: real time, real sockets.
+//!
+//! Each request runs in its own future. Dropping that future, or the body it answered with, is what ends its generation:
+//! nothing polls for gone clients.
+
+mod admin;
+mod api;
+mod body;
+mod connection;
+mod driver;
+mod exchange;
+mod listen;
+mod metrics;
+mod models;
+mod prompt;
+mod record;
+mod reply;
+mod route;
+mod server;
+mod shared;
+mod side;
+mod sse;
+mod surface;
+mod text;
+
+pub use record::Received;
+pub use server::Server;
+pub use shared::State;

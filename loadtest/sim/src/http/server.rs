@@ -1,0 +1,125 @@
+//! A running server, as tests and the demo hold it.
+//!
+//! It lives on the runtime it was started on and ends with its handle.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use super::listen;
+use super::record::Received;
+use super::shared::{Shared, State};
+use crate::Config;
+use crate::fault::{Fault, FaultKind};
+
+/// A running simulated server.
+#[derive(Debug)]
+pub struct Server {
+    shared: Arc<Shared>,
+    address: SocketAddr,
+    admin: SocketAddr,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Starts a server on the current tokio runtime.
+    pub async fn start(config: Config) -> io::Result<Self> {
+        let listener = TcpListener::bind(config.listen).await?;
+        let address = listener.local_addr()?;
+        let admin_listener = match config.admin_listen {
+            Some(address) => Some(TcpListener::bind(address).await?),
+            None => None,
+        };
+        let admin = admin_listener.as_ref().map_or(Ok(address), TcpListener::local_addr)?;
+        let shared = Arc::new(Shared::new(config));
+        let engine = {
+            let shared = shared.clone();
+            async move {
+                let slow = || shared.faults.standing(FaultKind::Slow).map_or(1.0, |strike| strike.fault.factor);
+                shared.driver.run(slow).await;
+            }
+        };
+        let mut tasks = vec![tokio::spawn(engine)];
+        tasks.push(tokio::spawn(listen::model_port(shared.clone(), listener, address)));
+        if let Some(listener) = admin_listener {
+            tasks.push(tokio::spawn(listen::admin_port(shared.clone(), listener)));
+        }
+        Ok(Self { shared, address, admin, tasks })
+    }
+
+    /// Address of the model port.
+    pub fn addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// URL of the model port, without a slash at the end.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// URL under which `/admin/` is found.
+    pub fn admin_url(&self) -> String {
+        format!("http://{}", self.admin)
+    }
+
+    /// Puts a fault in force and returns its number.
+    pub fn fault(&self, fault: Fault) -> u64 {
+        self.shared.fault(fault)
+    }
+
+    /// Lifts all faults.
+    pub fn clear(&self) {
+        self.shared.faults.clear();
+    }
+
+    /// Ends every sequence and empties cache, counters and records. Faults stay.
+    pub fn reset(&self) {
+        self.shared.reset();
+    }
+
+    /// Resets every connection and empties the engine, as a restart does, then refuses connections for `down_ms`.
+    pub fn crash(&self, down_ms: u64) {
+        self.shared.crash(down_ms);
+    }
+
+    /// What the server is doing at this moment.
+    pub fn state(&self) -> State {
+        self.shared.state()
+    }
+
+    /// The last requests received, oldest first.
+    pub fn last(&self) -> Vec<Received> {
+        self.shared.records.last(usize::MAX)
+    }
+
+    /// Body of a recorded request, if it was kept.
+    pub fn body(&self, seq: u64) -> Option<Bytes> {
+        self.shared.records.body_of(seq)
+    }
+
+    /// Closes the ports, resets all connections and waits until its tasks are gone.
+    pub async fn shutdown(mut self) {
+        self.stop();
+        for task in self.tasks.drain(..) {
+            // Aborted on purpose: the only error there can be.
+            let _ = task.await;
+        }
+    }
+
+    fn stop(&self) {
+        for task in &self.tasks {
+            task.abort();
+        }
+        self.shared.reset_connections();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

@@ -1,0 +1,140 @@
+//! `model-sim`: one simulated model server on a port.
+
+use std::io::Write as _;
+use std::net::SocketAddr;
+
+use clap::{Parser, ValueEnum};
+use spillway_sim::engine::Preset;
+use spillway_sim::{Config, Flavor, Server};
+
+/// A model server without a GPU.
+#[derive(Debug, Parser)]
+#[command(name = "model-sim", version, about)]
+struct Arguments {
+    /// Address of the model port.
+    #[arg(long, default_value = "127.0.0.1:8000", conflicts_with = "port")]
+    listen: SocketAddr,
+    /// Port on 127.0.0.1, instead of --listen.
+    #[arg(long)]
+    port: Option<u16>,
+    /// Port of a second listener on the same host for /admin/ only.
+    #[arg(long)]
+    admin_port: Option<u16>,
+    /// Name in the x-sim-replica header.
+    #[arg(long, default_value = "sim")]
+    replica: String,
+    /// Id of the base model.
+    #[arg(long, default_value = "sim-model")]
+    model: String,
+    /// LoRA adapter known from the start; may be repeated.
+    #[arg(long = "adapter")]
+    adapters: Vec<String>,
+    /// Whose server it looks like.
+    #[arg(long, value_enum, default_value_t = FlavorName::Vllm)]
+    flavor: FlavorName,
+    /// Model and device.
+    #[arg(long, default_value = "fast", value_parser = preset)]
+    preset: Preset,
+    /// Model seconds per wall second.
+    #[arg(long, default_value_t = 1.0)]
+    time_scale: f64,
+    /// Decides noise and text.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Prompt plus output tokens allowed.
+    #[arg(long)]
+    max_model_len: Option<usize>,
+    /// Mean output tokens of requests without `ignore_eos`; without it they run to their limit.
+    #[arg(long)]
+    mean_output_tokens: Option<u32>,
+    /// Output tokens per stream event.
+    #[arg(long, default_value_t = 1)]
+    stream_interval: u32,
+    /// Hold the response head back until the first token.
+    #[arg(long)]
+    hold_head: bool,
+    /// Leave `usage.prompt_tokens_details` null.
+    #[arg(long)]
+    no_prompt_tokens_details: bool,
+    /// Most sequences in the batch.
+    #[arg(long)]
+    max_seqs: Option<usize>,
+    /// KV blocks.
+    #[arg(long)]
+    blocks: Option<usize>,
+    /// Most tokens in a step.
+    #[arg(long)]
+    max_batched_tokens: Option<usize>,
+    /// LoRA slots.
+    #[arg(long)]
+    max_loras: Option<usize>,
+    /// Waiting sequences beyond which requests get 503.
+    #[arg(long)]
+    max_queued: Option<usize>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum FlavorName {
+    Vllm,
+    Llamacpp,
+}
+
+fn preset(name: &str) -> Result<Preset, String> {
+    Preset::from_name(name).ok_or_else(|| {
+        let names: Vec<_> = Preset::ALL.iter().map(|preset| preset.name()).collect();
+        format!("no such preset; there are {}", names.join(", "))
+    })
+}
+
+impl Arguments {
+    fn config(self) -> Config {
+        let mut listen = self.listen;
+        if let Some(port) = self.port {
+            listen.set_port(port);
+        }
+        let mut engine = self.preset.config();
+        engine.max_seqs = self.max_seqs.unwrap_or(engine.max_seqs);
+        engine.blocks = self.blocks.unwrap_or(engine.blocks);
+        engine.max_batched_tokens = self.max_batched_tokens.unwrap_or(engine.max_batched_tokens);
+        engine.lora.slots = self.max_loras.unwrap_or(engine.lora.slots);
+        let defaults = Config::default();
+        Config {
+            replica: self.replica,
+            listen,
+            admin_listen: self.admin_port.map(|port| SocketAddr::new(listen.ip(), port)),
+            model: self.model,
+            adapters: self.adapters,
+            flavor: match self.flavor {
+                FlavorName::Vllm => Flavor::Vllm,
+                FlavorName::Llamacpp => Flavor::LlamaCpp,
+            },
+            engine,
+            time_scale: self.time_scale,
+            seed: self.seed,
+            max_model_len: self.max_model_len.unwrap_or(defaults.max_model_len),
+            mean_output_tokens: self.mean_output_tokens,
+            stream_interval: self.stream_interval,
+            hold_head: self.hold_head,
+            prompt_tokens_details: !self.no_prompt_tokens_details,
+            max_queued: self.max_queued,
+            ..defaults
+        }
+    }
+}
+
+#[tokio::main]
+async fn main() -> std::io::Result<()> {
+    let config = Arguments::parse().config();
+    let separate_admin = config.admin_listen.is_some();
+    let server = Server::start(config).await?;
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "listening on {}", server.url())?;
+    if separate_admin {
+        writeln!(out, "admin on {}", server.admin_url())?;
+    }
+    out.flush()?;
+    drop(out);
+    tokio::signal::ctrl_c().await?;
+    server.shutdown().await;
+    Ok(())
+}
