@@ -1,0 +1,33 @@
+//! What the tests are written with: a gateway process, sims, clients, and ways to look at all of them.
+//!
+//! ```ignore
+//! let sims = sims(2).await;
+//! let gateway = Gateway::start(&config_for(&sims)).await;
+//! let answer = gateway.post("/v1/chat/completions", chat("hello")).await;
+//! gateway.assert_idle().await;
+//! ```
+//!
+//! The sims run on the test's own runtime: a test that blocks its thread stops its model servers too.
+
+mod bodies;
+mod client;
+mod config;
+mod fetch;
+mod gateway;
+mod log;
+mod metrics;
+mod ports;
+mod process;
+mod raw;
+mod sims;
+mod sse;
+mod wait;
+
+pub(crate) use bodies::{chat, hash, json_of_size, noise, streamed};
+pub(crate) use client::{Answer, Client, chunked, get, post, request};
+pub(crate) use config::{Config, config_for};
+pub(crate) use gateway::Gateway;
+pub(crate) use raw::Raw;
+pub(crate) use sims::{sim_of, sims, wait_until_quiet};
+pub(crate) use sse::{End, Event, Events};
+pub(crate) use wait::{eventually, eventually_within};

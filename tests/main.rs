@@ -1,0 +1,8 @@
+//! End-to-end tests: the real executable, real sockets, simulated model servers.
+//!
+//! Each test starts a gateway and sims of its own and takes both down with it. What a newcomer gets wrong: nothing here
+//! sleeps to let something happen; [`harness::eventually`] polls for what must become true.
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod harness;
