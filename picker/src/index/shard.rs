@@ -1,0 +1,132 @@
+//! One part of the index: blocks by hash, each with its parent and its holders.
+
+use std::collections::HashMap;
+use std::collections::hash_map::{Entry, RandomState};
+use std::hash::{BuildHasher, Hasher};
+
+use super::holders::Holders;
+
+/// Parts of the index. Enough that threads seldom meet and that the growth of one part, which moves all its blocks, is
+/// over in a fraction of a millisecond even when the index is full.
+pub(super) const SHARDS: usize = 1 << u8::BITS;
+
+/// Memory of one block: its entry and a control byte, in a table that is seven sixteenths full just after it grew.
+pub(super) const NODE_BYTES: usize = (size_of::<(u64, Node)>() + 1) * 16 / 7;
+
+/// One block of some prompt.
+#[derive(Debug)]
+pub(super) struct Node {
+    /// Hash of the block before; 0 for the first block of a prompt.
+    parent: u64,
+    pub(super) holders: Holders,
+    /// Length of the block in units of account.
+    pub(super) units: u8,
+    parent_home: u8,
+}
+
+impl Node {
+    pub(super) fn new(parent: u64, parent_home: u8, units: u8) -> Self {
+        Self { parent, holders: Holders::default(), units, parent_home }
+    }
+}
+
+/// What one endpoint left behind at one block.
+pub(super) struct Left {
+    pub(super) parent: u64,
+    pub(super) parent_home: u8,
+    pub(super) units: u8,
+    pub(super) freed_bytes: usize,
+}
+
+/// Blocks by hash.
+#[derive(Debug, Default)]
+pub(super) struct Shard {
+    nodes: HashMap<u64, Node, Fold>,
+}
+
+impl Shard {
+    /// The shard of a segment, by the hash of its first block.
+    pub(super) fn home(first_of_segment: u64) -> u8 {
+        (first_of_segment >> 32) as u8
+    }
+
+    /// Blocks in this shard.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    pub(super) fn get(&self, hash: u64) -> Option<&Node> {
+        self.nodes.get(&hash)
+    }
+
+    pub(super) fn entry(&mut self, hash: u64) -> Entry<'_, u64, Node> {
+        self.nodes.entry(hash)
+    }
+
+    /// Removes an endpoint from a block if it carries exactly this stamp, and the block with its last holder.
+    pub(super) fn release(&mut self, hash: u64, slot: u16, stamp: u64) -> Option<Left> {
+        let Entry::Occupied(mut entry) = self.nodes.entry(hash) else {
+            return None;
+        };
+        let node = entry.get_mut();
+        let heap_bytes = node.holders.heap_bytes();
+        if !node.holders.release(slot, stamp) {
+            return None;
+        }
+        let mut left = Left {
+            parent: node.parent,
+            parent_home: node.parent_home,
+            units: node.units,
+            freed_bytes: heap_bytes - node.holders.heap_bytes(),
+        };
+        if node.holders.as_slice().is_empty() {
+            left.freed_bytes += NODE_BYTES + node.holders.heap_bytes();
+            entry.remove();
+        }
+        Some(left)
+    }
+}
+
+/// Hashes a block hash by one multiplication with a secret of the process: clients choose the text, and could
+/// otherwise search for texts whose blocks all fall into one bucket. No result depends on the secret.
+#[derive(Clone, Copy, Debug)]
+struct Fold {
+    secret: u64,
+}
+
+impl Default for Fold {
+    fn default() -> Self {
+        Self { secret: RandomState::new().hash_one(0_u8) | 1 }
+    }
+}
+
+impl BuildHasher for Fold {
+    type Hasher = FoldHasher;
+
+    fn build_hasher(&self) -> FoldHasher {
+        FoldHasher { secret: self.secret, folded: 0 }
+    }
+}
+
+struct FoldHasher {
+    secret: u64,
+    folded: u64,
+}
+
+impl Hasher for FoldHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        let product = u128::from(self.folded ^ word ^ self.secret) * u128::from(self.secret);
+        self.folded = (product >> 64) as u64 ^ product as u64;
+    }
+
+    fn finish(&self) -> u64 {
+        self.folded
+    }
+}
