@@ -202,11 +202,14 @@ impl Engine {
         self.next_id = old.next_id;
     }
 
-    /// How many of a request's prompt tokens the cache holds at this moment. Reserves nothing.
-    pub fn cached_tokens(&self, request: &Request) -> usize {
-        let mut sequence = Sequence::new(request.clone(), Duration::ZERO, self.config.block_size);
-        let hashes = sequence.matchable_hashes();
-        self.blocks.matching(hashes) * self.config.block_size
+    /// How many tokens of a live sequence the cache holds at this moment. Reserves nothing; 0 when it is not known.
+    pub fn cached_tokens(&mut self, id: SequenceId) -> usize {
+        match self.sequences.get_mut(&id) {
+            Some(sequence) if self.config.prefix_caching => {
+                self.blocks.matching(sequence.matchable_hashes()) * self.config.block_size
+            }
+            _ => 0,
+        }
     }
 
     /// Counters, histograms, and the gauges as of the end of the last step.

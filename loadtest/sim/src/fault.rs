@@ -69,7 +69,7 @@ pub enum MetricsMode {
     Json,
     /// The page after `ms` (5,000 unless given).
     Slow,
-    /// No answer.
+    /// No answer until the fault ends.
     Hang,
 }
 

@@ -1,6 +1,7 @@
 //! The surfaces that generate: from a parsed body to a plain or streamed reply.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hyper::StatusCode;
@@ -42,6 +43,7 @@ fn submit(call: &Call, requests: Vec<Request>) -> Result<Generation, ApiError> {
     if let Some(limit) = call.shared.config.max_queued
         && call.shared.driver.with_engine(crate::engine::Engine::waiting) >= limit
     {
+        call.shared.rejected.fetch_add(1, Ordering::Relaxed);
         return Err(ApiError::queue_full(limit));
     }
     call.shared.driver.submit(requests).map_err(ApiError::refused)

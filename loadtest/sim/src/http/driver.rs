@@ -73,12 +73,13 @@ impl Driver {
             driver: self.clone(),
             receiver,
             open: Vec::with_capacity(requests.len()),
-            cached: requests.iter().map(|request| inner.engine.cached_tokens(request)).collect(),
+            cached: Vec::with_capacity(requests.len()),
         };
         for (choice, request) in requests.into_iter().enumerate() {
             match inner.engine.submit(request, now) {
                 Ok(id) => {
                     generation.open.push(id);
+                    generation.cached.push(inner.engine.cached_tokens(id));
                     inner.listeners.insert(id, Listener { choice, sender: sender.clone() });
                 }
                 Err(refused) => {

@@ -136,7 +136,7 @@ pub(super) fn empty(status: StatusCode) -> Answer {
 
 /// Sets a header unless its value cannot be one.
 pub(super) fn set(answer: &mut Response<impl Sized>, name: &'static str, value: &str) {
-    if let Ok(value) = HeaderValue::from_str(value) {
+    if let Ok(value) = HeaderValue::from_bytes(value.as_bytes()) {
         answer.headers_mut().insert(HeaderName::from_static(name), value);
     }
 }

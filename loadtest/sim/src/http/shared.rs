@@ -78,6 +78,8 @@ pub(super) struct Shared {
     pub(super) started: f64,
     pub(super) received: AtomicU64,
     pub(super) in_progress: AtomicUsize,
+    /// Requests refused because the queue was full.
+    pub(super) rejected: AtomicU64,
     adapters: Mutex<Vec<Arc<str>>>,
     connections: Mutex<HashMap<u64, Weak<Connection>>>,
     connections_total: AtomicU64,
@@ -96,6 +98,7 @@ impl Shared {
             started: unix_now(),
             received: AtomicU64::new(0),
             in_progress: AtomicUsize::new(0),
+            rejected: AtomicU64::new(0),
             adapters: Mutex::new(config.adapters.iter().map(|name| name.as_str().into()).collect()),
             connections: Mutex::default(),
             connections_total: AtomicU64::new(0),
@@ -146,6 +149,7 @@ impl Shared {
         self.driver.reset();
         self.records.clear();
         self.received.store(0, Ordering::Relaxed);
+        self.rejected.store(0, Ordering::Relaxed);
         lock(&self.responses).clear();
     }
 

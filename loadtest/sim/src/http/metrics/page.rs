@@ -68,6 +68,25 @@ impl Page {
         self.by(&format!("{base}_created"), label, &created);
     }
 
+    /// A counter without the engine label; of its two series only the first ever counts.
+    pub(super) fn counter_of_model(
+        &mut self,
+        base: &str,
+        help: &str,
+        (label, first, second): (&str, &str, &str),
+        value: f64,
+    ) {
+        let model = self.common.split_once(',').map_or("", |(_, model)| model).to_owned();
+        let labels = [first, second].map(|reason| format!(r#"{model},{label}="{reason}""#));
+        self.head(&format!("{base}_total"), "counter", help);
+        self.sample(&format!("{base}_total"), &labels[0], value);
+        self.sample(&format!("{base}_total"), &labels[1], 0.0);
+        self.head(&format!("{base}_created"), "gauge", help);
+        for labels in &labels {
+            self.sample(&format!("{base}_created"), labels, self.created);
+        }
+    }
+
     pub(super) fn histogram(&mut self, name: &str, help: &str, histogram: &Histogram) {
         self.head(name, "histogram", help);
         let common = self.common.clone();

@@ -3,6 +3,8 @@
 //! `vllm:iteration_tokens_total` is a histogram in spite of its name; prefix cache counters are in tokens; the adapter
 //! gauge has one series per pair of lists ever seen, and only the one with the largest value is true.
 
+use std::sync::atomic::Ordering;
+
 use super::super::shared::Shared;
 use super::page::{Page, escaped};
 use crate::engine::{Engine, Stats};
@@ -11,8 +13,15 @@ pub(super) fn page(shared: &Shared) -> String {
     shared.driver.with_engine(|engine| {
         let mut page = Page::new(&shared.config.model, shared.started);
         let stats = engine.stats();
+        work(&mut page);
         gauges(&mut page, stats);
         counters(&mut page, stats);
+        page.counter_of_model(
+            "vllm:admission_rejections",
+            "Requests refused by a full queue.",
+            ("reason", "max_num_queued_reqs", "max_num_queued_tokens"),
+            shared.rejected.load(Ordering::Relaxed) as f64,
+        );
         histograms(&mut page, stats);
         if !shared.adapters().is_empty() || !stats.adapters.is_empty() {
             adapters(&mut page, shared, engine);
@@ -20,6 +29,13 @@ pub(super) fn page(shared: &Shared) -> String {
         cache_config(&mut page, engine);
         page.finish()
     })
+}
+
+/// Estimates of arithmetic and memory traffic; there is none here.
+fn work(page: &mut Page) {
+    page.counter("vllm:estimated_flops_per_gpu", "Operations, estimated.", 0.0);
+    page.counter("vllm:estimated_read_bytes_per_gpu", "Bytes read, estimated.", 0.0);
+    page.counter("vllm:estimated_write_bytes_per_gpu", "Bytes written, estimated.", 0.0);
 }
 
 fn gauges(page: &mut Page, stats: &Stats) {
