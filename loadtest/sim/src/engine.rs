@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use blocks::Blocks;
 pub use config::Config;
-pub use hash::mix;
+pub use hash::{mix, mix_bytes};
 pub use histogram::Histogram;
 pub use lora::LoraConfig;
 use lora::LoraSlots;

@@ -14,9 +14,15 @@ pub const fn mix(state: u64, value: u64) -> u64 {
     x ^ (x >> 31)
 }
 
+/// Folds bytes into `state`, eight at a time; the length counts, so that zero bytes at the end do.
+pub fn mix_bytes(state: u64, bytes: &[u8]) -> u64 {
+    let words = bytes.chunks(8).map(|chunk| chunk.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)));
+    words.fold(mix(state, bytes.len() as u64), mix)
+}
+
 /// Start of the chain of an adapter and a salt.
 pub(super) fn root(adapter: Option<&str>, salt: u64) -> u64 {
-    let named = adapter.map_or(ORIGIN, |name| name.bytes().fold(mix(ORIGIN, 1), |state, byte| mix(state, byte.into())));
+    let named = adapter.map_or(ORIGIN, |name| mix_bytes(mix(ORIGIN, 1), name.as_bytes()));
     mix(named, salt)
 }
 

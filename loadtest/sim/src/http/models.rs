@@ -19,7 +19,7 @@ pub(super) fn list(shared: &Shared) -> String {
 }
 
 fn card(created: u64, id: &str, parent: Option<&str>, length: Option<usize>) -> String {
-    let permission: u64 = id.bytes().fold(created, |all, byte| crate::engine::mix(all, byte.into()));
+    let permission: u64 = crate::engine::mix_bytes(created, id.as_bytes());
     let (name, root) = (quoted(id), quoted(&format!("/models/{id}")));
     let parent = parent.map_or_else(|| "null".to_owned(), quoted);
     let length = length.map_or_else(|| "null".to_owned(), |length| length.to_string());

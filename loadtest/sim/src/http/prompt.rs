@@ -11,7 +11,7 @@ use super::reply::ApiError;
 use super::shared::Shared;
 use super::surface::Kind;
 use super::text::Tokens;
-use crate::engine::{Request, mix};
+use crate::engine::{Request, mix, mix_bytes};
 
 /// What a generating request asks for.
 #[derive(Debug)]
@@ -46,8 +46,7 @@ impl Job {
         check_length(max_tokens, &prompts, shared.config.max_model_len)?;
         let choices = number(body, "n").unwrap_or(1).clamp(1, 128) as usize;
         let options = &body["stream_options"];
-        let salt =
-            body["cache_salt"].as_str().map_or(0, |salt| salt.bytes().fold(1, |all, byte| mix(all, byte.into())));
+        let salt = body["cache_salt"].as_str().map_or(0, |salt| mix_bytes(1, salt.as_bytes()));
         let template = Request { max_tokens: max_tokens as u32, adapter, salt, ..Request::default() };
         let ends = shared.config.mean_output_tokens.filter(|_| !flag(body, "ignore_eos"));
         let mut requests = Vec::with_capacity(prompts.len() * choices);

@@ -284,7 +284,7 @@ fn framing(request: &Request<Incoming>) -> String {
 /// The `model` field of a multipart form, found without parsing the form.
 fn form_model(body: &[u8]) -> Option<String> {
     let needle = b"name=\"model\"\r\n\r\n";
-    let start = body.windows(needle.len()).position(|window| window == needle)? + needle.len();
-    let length = body[start..].iter().position(|&byte| byte == b'\r')?;
+    let start = memchr::memmem::find(body, needle)? + needle.len();
+    let length = memchr::memchr(b'\r', &body[start..])?;
     Some(String::from_utf8_lossy(&body[start..start + length]).into_owned())
 }

@@ -189,6 +189,6 @@ fn texts(value: &Value) -> Vec<String> {
 
 /// A number in 0..1 decided by a text.
 fn fraction(text: &str, place: u64) -> f64 {
-    let hash = text.bytes().fold(place, |all, byte| crate::engine::mix(all, byte.into()));
+    let hash = crate::engine::mix_bytes(place, text.as_bytes());
     (hash >> 11) as f64 / (1_u64 << 53) as f64
 }

@@ -2,7 +2,7 @@
 //!
 //! Input and output do not use the same mapping, so generated text fed back in is as many tokens as its bytes say.
 
-use crate::engine::mix;
+use crate::engine::{mix, mix_bytes};
 
 /// Bytes of prompt text per token.
 const BYTES_PER_TOKEN: usize = 4;
@@ -78,7 +78,7 @@ impl Tokens {
     /// Appends an image, a sound or another medium, named by its URL or data.
     pub(super) fn media(&mut self, payload: &str) {
         self.flush();
-        let hash = payload.bytes().fold(1, |state, byte| mix(state, byte.into()));
+        let hash = mix_bytes(1, payload.as_bytes());
         self.tokens.extend((0..MEDIA_TOKENS as u64).map(|index| mix(hash, index) as u32));
     }
 

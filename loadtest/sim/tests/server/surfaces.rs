@@ -123,6 +123,19 @@ async fn a_request_id_becomes_the_id_of_the_reply() {
 }
 
 #[tokio::test]
+async fn the_model_of_a_form_is_found_behind_a_large_file() {
+    let server = start().await;
+    let file = "x".repeat(100_000);
+    let form = format!(
+        "--b\r\ncontent-disposition: form-data; name=\"file\"; filename=\"a\"\r\n\r\n{file}\r\n\
+         --b\r\ncontent-disposition: form-data; name=\"model\"\r\n\r\nwhisper\r\n--b--\r\n"
+    );
+    let mut call = request(Method::POST, &format!("{}/v1/audio/transcriptions", server.url()), form);
+    call.headers_mut().insert("content-type", "multipart/form-data; boundary=b".parse().unwrap());
+    assert_eq!(send(call).await.header("x-sim-model"), "whisper");
+}
+
+#[tokio::test]
 async fn a_body_beyond_the_limit_is_refused() {
     let server = Server::start(Config { max_body_bytes: 1_000, ..Config::default() }).await.unwrap();
     let reply = post(&server, "/v1/completions", "x".repeat(1_001)).await;
