@@ -11,8 +11,8 @@ fn fixture(name: &str) -> Vec<u8> {
     std::fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-fn names(list: &[&str]) -> Option<Vec<Arc<str>>> {
-    Some(list.iter().map(|name| Arc::from(*name)).collect())
+fn names(list: &[&str]) -> Vec<Arc<str>> {
+    list.iter().map(|name| Arc::from(*name)).collect()
 }
 
 fn vllm(page: &str) -> Facts {
@@ -32,8 +32,8 @@ fn a_recorded_page_under_load_reads_to_its_values() {
         kv_usage: Some(160.0 / 255.0),
         block_size: Some(32),
         blocks: Some(256),
-        adapters_running: names(&["lora-a", "lora-b"]),
-        adapters_waiting: names(&["lora-a", "lora-b"]),
+        adapters_running: Some(names(&["lora-a", "lora-b"])),
+        adapters_waiting: Some(names(&["lora-a", "lora-b"])),
         max_adapters: Some(2),
         models: None,
         awake: Some(true),
@@ -46,8 +46,8 @@ fn a_recorded_page_under_load_reads_to_its_values() {
 fn recorded_pages_at_rest_read_to_zeros_and_not_to_unknowns() {
     for (name, adapters, max) in [
         ("vllm-metrics-idle.txt", None, None),
-        ("vllm-metrics-after.txt", names(&[]), Some(2)),
-        ("vllm-metrics-afterload.txt", names(&[]), Some(2)),
+        ("vllm-metrics-after.txt", Some(names(&[])), Some(2)),
+        ("vllm-metrics-afterload.txt", Some(names(&[])), Some(2)),
     ] {
         let (_, facts) = read(&fixture(name), None).unwrap();
         let expected = Facts {
@@ -162,8 +162,8 @@ fn the_newest_adapter_series_wins_and_a_missing_one_is_unknown() {
     ];
     for order in [[0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [1, 4, 0, 3, 2], [2, 0, 1, 4, 3]] {
         let facts = vllm(&order.map(|index| series[index]).concat());
-        assert_eq!(facts.adapters_running, names(&["b", "c"]), "{order:?}");
-        assert_eq!((facts.adapters_waiting, facts.max_adapters), (names(&["d"]), Some(8)), "{order:?}");
+        assert_eq!(facts.adapters_running, Some(names(&["b", "c"])), "{order:?}");
+        assert_eq!((facts.adapters_waiting, facts.max_adapters), (Some(names(&["d"])), Some(8)), "{order:?}");
     }
 }
 

@@ -22,23 +22,23 @@ impl Event {
     /// Takes note of a value.
     pub(super) fn note(&mut self, place: Place, value: Value<'_>) {
         match value {
-            Value::Text(word) => match place {
-                Place::Generated | Place::Delta => self.token |= !word.is_empty(),
-                Place::Error => self.error |= !word.is_empty(),
-                Place::Type => self.named(word.as_bytes()),
+            Value::Text(text) => match place {
+                Place::Generated | Place::Delta => self.token |= !text.is_empty(),
+                Place::Error => self.error |= !text.is_empty(),
+                Place::Type => self.named(text),
                 // SGLang's flat form of an error.
-                Place::Object => self.error |= word.as_bytes() == b"error",
-                Place::FinishReason => self.finish = finish_reason(word.is_empty(), word.as_bytes()).or(self.finish),
+                Place::Object => self.error |= text == b"error",
+                Place::FinishReason => self.finish = Finish::of_reason(text).or(self.finish),
                 // The reason, where there is one, says more than the status and may stand before it.
-                Place::Status => self.finish = self.finish.or(Finish::of_status(word.as_bytes())),
+                Place::Status => self.finish = self.finish.or(Finish::of_status(text)),
                 _ => {}
             },
-            Value::Scalar(word) => match place {
-                Place::Error => self.error |= !matches!(word.as_bytes(), b"null" | b"false"),
+            Value::Scalar(text) => match place {
+                Place::Error => self.error |= !matches!(text, b"null" | b"false"),
                 Place::SequenceNumber => {
-                    self.sequence = std::str::from_utf8(word.as_bytes()).ok().and_then(|text| text.parse().ok());
+                    self.sequence = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
                 }
-                _ => self.counts.note(place, word.as_bytes()),
+                _ => self.counts.note(place, text),
             },
         }
     }
@@ -55,9 +55,4 @@ impl Event {
             _ => {}
         }
     }
-}
-
-fn finish_reason(is_empty: bool, reason: &[u8]) -> Option<Finish> {
-    // Text too long to be kept reads as empty, but is a reason all the same.
-    if !is_empty && reason.is_empty() { Some(Finish::Other) } else { Finish::of_reason(reason) }
 }

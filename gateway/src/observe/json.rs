@@ -9,21 +9,19 @@ use memchr::memchr2;
 use super::place::Place;
 use super::short::Short;
 
-/// Longest key or word of interest is `cache_creation_input_tokens`, 27 bytes; numbers are shorter.
+/// Longest key or word of interest is `model_context_window_exceeded`, 29 bytes; numbers are shorter.
 const WORD_BYTES: usize = 32;
 
 /// Deepest container of interest is `choices[].delta.tool_calls[].function`, the seventh.
 const MAX_DEPTH: usize = 8;
 
-pub(super) type Word = Short<WORD_BYTES>;
-
 /// A value that stands at a place of interest.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Value<'a> {
-    /// A string, escapes not decoded.
-    Text(&'a Word),
+    /// A string, escapes not decoded. Of a long one perhaps only the start.
+    Text(&'a [u8]),
     /// A number, or `true`, `false`, `null`.
-    Scalar(&'a Word),
+    Scalar(&'a [u8]),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +53,8 @@ pub(super) struct Scanner {
     expects_key: bool,
     /// Place of the value that comes next.
     place: Place,
-    word: Word,
+    /// Start of a token that began in an earlier piece, or has escapes.
+    word: Short<WORD_BYTES>,
     complete: bool,
 }
 
@@ -69,7 +68,7 @@ impl Default for Scanner {
             escaped: false,
             expects_key: false,
             place: Place::Root,
-            word: Word::new(),
+            word: Short::new(),
             complete: false,
         }
     }
@@ -98,36 +97,62 @@ impl Scanner {
         while !self.complete && !rest.is_empty() {
             rest = match self.token {
                 Token::Outside if self.ignored_depth > 0 => self.ignore(rest),
-                Token::Outside => self.outside(rest),
+                Token::Outside => self.outside(rest, &mut found),
                 Token::Key | Token::Text | Token::Ignored => self.string(rest, &mut found),
                 Token::Scalar => self.scalar(rest, &mut found),
             };
         }
     }
 
-    fn outside<'a>(&mut self, rest: &'a [u8]) -> &'a [u8] {
-        match rest[0] {
-            b'"' => {
-                self.token = match self.place {
-                    _ if self.expects_key => Token::Key,
-                    Place::Elsewhere => Token::Ignored,
-                    _ => Token::Text,
-                };
-                self.word.clear();
-            }
-            b'{' => self.opens(true),
-            b'[' => self.opens(false),
-            b'}' | b']' => self.closes(),
-            b',' => self.next_in_container(),
-            b':' => self.expects_key = false,
-            b' ' | b'\t' | b'\n' | b'\r' => {}
-            _ => {
-                self.token = Token::Scalar;
-                self.word.clear();
-                return rest;
+    fn outside<'a>(&mut self, rest: &'a [u8], found: &mut impl FnMut(Place, Value<'_>)) -> &'a [u8] {
+        let mut rest = rest;
+        while let Some((&byte, after)) = rest.split_first() {
+            rest = after;
+            match byte {
+                b',' => self.next_in_container(),
+                b':' => self.expects_key = false,
+                b' ' | b'\t' | b'\n' | b'\r' => {}
+                b'"' => {
+                    let token = match self.place {
+                        _ if self.expects_key => Token::Key,
+                        Place::Elsewhere => Token::Ignored,
+                        _ => Token::Text,
+                    };
+                    // Nearly every string is whole and plain.
+                    match memchr2(b'"', b'\\', rest) {
+                        Some(end) if rest[end] == b'"' => {
+                            self.string_ends(token, &rest[..end], found);
+                            rest = &rest[end + 1..];
+                        }
+                        _ => {
+                            self.token = token;
+                            self.word.clear();
+                            return rest;
+                        }
+                    }
+                }
+                b'{' | b'[' => {
+                    self.opens(byte == b'{');
+                    return rest;
+                }
+                b'}' | b']' => {
+                    self.closes();
+                    if self.complete {
+                        return rest;
+                    }
+                }
+                _ if self.place == Place::Elsewhere => {
+                    // What a scalar nobody asked for is made of needs no reading: no byte of it means anything here.
+                }
+                _ => {
+                    self.token = Token::Scalar;
+                    self.word.clear();
+                    self.word.push(&[byte]);
+                    return rest;
+                }
             }
         }
-        &rest[1..]
+        rest
     }
 
     fn opens(&mut self, is_object: bool) {
@@ -182,17 +207,22 @@ impl Scanner {
             self.word.push(b"\\");
             return &rest[at + 1..];
         }
-        match self.token {
-            Token::Key => {
-                let top = usize::from(self.depth).saturating_sub(1);
-                self.place = self.containers[top].place.member(self.word.as_bytes());
-                self.expects_key = false;
-            }
-            Token::Text => found(self.place, Value::Text(&self.word)),
-            _ => {}
-        }
+        let word = self.word;
+        self.string_ends(self.token, word.as_bytes(), found);
         self.token = Token::Outside;
         &rest[at + 1..]
+    }
+
+    fn string_ends(&mut self, token: Token, text: &[u8], found: &mut impl FnMut(Place, Value<'_>)) {
+        match token {
+            Token::Key => {
+                let top = usize::from(self.depth).saturating_sub(1);
+                self.place = self.containers[top].place.member(text);
+                self.expects_key = false;
+            }
+            Token::Text => found(self.place, Value::Text(text)),
+            _ => {}
+        }
     }
 
     fn scalar<'a>(&mut self, rest: &'a [u8], found: &mut impl FnMut(Place, Value<'_>)) -> &'a [u8] {
@@ -200,9 +230,7 @@ impl Scanner {
         let end = rest.iter().position(|byte| ends(byte) || matches!(byte, b'{' | b'['));
         self.word.push(&rest[..end.unwrap_or(rest.len())]);
         let Some(end) = end else { return &[] };
-        if self.place != Place::Elsewhere {
-            found(self.place, Value::Scalar(&self.word));
-        }
+        found(self.place, Value::Scalar(self.word.as_bytes()));
         self.token = Token::Outside;
         &rest[end..]
     }
@@ -213,11 +241,10 @@ mod tests {
     use super::*;
 
     fn found(text: &str) -> Vec<(Place, String)> {
-        let mut scanner = Scanner::default();
-        let mut all = Vec::new();
+        let (mut scanner, mut all) = (Scanner::default(), Vec::new());
         scanner.feed(text.as_bytes(), |place, value| {
-            let (Value::Text(word) | Value::Scalar(word)) = value;
-            all.push((place, String::from_utf8_lossy(word.as_bytes()).into_owned()));
+            let (Value::Text(text) | Value::Scalar(text)) = value;
+            all.push((place, String::from_utf8_lossy(text).into_owned()));
         });
         assert!(scanner.is_complete(), "{text}");
         all
@@ -231,7 +258,7 @@ mod tests {
         let expected = [
             (Place::PromptTokens, "3"),
             (Place::CompletionTokens, "1"),
-            (Place::Generated, ""),
+            (Place::Generated, r#"\"usage\":{\"prompt_tokens\":7,\"#), // as much as is kept
             (Place::FinishReason, "null"),
         ];
         assert_eq!(found(text), expected.map(|(place, text)| (place, text.to_owned())));

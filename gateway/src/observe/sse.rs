@@ -9,8 +9,8 @@ use super::short::Short;
 
 const BYTE_ORDER_MARK: &[u8] = &[0xEF, 0xBB, 0xBF];
 
-/// The longest field name of interest is `event`.
-const FIELD_NAME_BYTES: usize = 5;
+/// The longest field name of interest is `event`; one byte more tells it from a longer name.
+const FIELD_NAME_BYTES: usize = 6;
 
 /// A step in an event. Data and names come in as many pieces as the network made of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
