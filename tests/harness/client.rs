@@ -21,7 +21,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
 /// Any request body.
-pub(super) type ReqBody = UnsyncBoxBody<Bytes, Infallible>;
+pub(crate) type ReqBody = UnsyncBoxBody<Bytes, Infallible>;
 
 /// One connection to a server.
 #[derive(Debug)]

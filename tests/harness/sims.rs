@@ -2,8 +2,9 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use spillway_sim::Server;
+use spillway_sim::{Received, Server};
 
+use super::client::Answer;
 use super::wait::eventually;
 
 /// Simulated servers called `a`, `b`, `c`, ... that serve `sim-model`.
@@ -32,4 +33,19 @@ pub(crate) async fn wait_until_quiet(sims: &[Server]) {
         })
         .await;
     }
+}
+
+/// What the sims' records say of the request behind an answer.
+pub(crate) fn record_of(sims: &[Server], answer: &Answer) -> Received {
+    let (replica, seq) = (answer.header("x-sim-replica"), answer.header("x-sim-seq"));
+    let sim = sims.iter().find(|sim| sim.state().replica == replica);
+    let sim = sim.unwrap_or_else(|| panic!("no sim called {replica:?} answered: {:?}", answer.headers));
+    let seq: u64 = seq.parse().expect("answers of sims are numbered");
+    sim.last().into_iter().find(|record| record.seq == seq).expect("the last 256 requests are kept")
+}
+
+/// Requests that clients' traffic has caused: all but those by which the gateway looks at its endpoints.
+pub(crate) fn calls(sims: &[Server]) -> Vec<Received> {
+    let is_call = |record: &Received| record.path != "/v1/models";
+    sims.iter().flat_map(Server::last).filter(is_call).collect()
 }
