@@ -189,6 +189,7 @@ fn reserve(pool: &Arc<Pool>, round: &mut Round<'_>, is_last: bool) -> Option<Pic
                 ttft: pick.predicted_ttft.unwrap_or_default(),
                 uncached: f64::from(pick.uncached_tokens),
                 output: round.view.output_tokens,
+                believed_blocks: round.scratch.rows[position].cached_blocks as usize,
             };
             pick.flight = Some(Flight::depart(pool, round.topology, endpoint, round.request, &departure, round.now));
             if let Some(key) = round.ring_key() {

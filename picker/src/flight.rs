@@ -37,6 +37,10 @@ pub struct Flight {
     ticket: u64,
     dispatched: Time,
     predicted_ttft: Duration,
+    /// Leading blocks of the prompt that the index believed to be cached there at dispatch.
+    believed_blocks: usize,
+    /// Whether the server's word has reached the index.
+    corrected: bool,
     /// Prompt tokens believed to be computed, corrected when the server says.
     uncached: f64,
     first_token: Option<Time>,
@@ -63,6 +67,8 @@ pub(crate) struct Departure {
     pub(crate) uncached: f64,
     /// Tokens it is expected to produce.
     pub(crate) output: f64,
+    /// Leading blocks that the index believed to be cached there.
+    pub(crate) believed_blocks: usize,
 }
 
 impl Flight {
@@ -75,7 +81,7 @@ impl Flight {
         departure: &Departure,
         now: Time,
     ) -> Self {
-        let Departure { size, service, ttft, uncached, output } = *departure;
+        let Departure { size, service, ttft, uncached, output, believed_blocks } = *departure;
         pool.tally.dispatched(service, uncached, now);
         let adapter = request.adapter.as_ref();
         let dispatch = Dispatch { size, service, ttft, streams: request.streams, adapter, tokens: uncached + output };
@@ -95,6 +101,8 @@ impl Flight {
             ticket,
             dispatched: now,
             predicted_ttft: ttft,
+            believed_blocks,
+            corrected: false,
             uncached,
             first_token: None,
             window: 0,
@@ -147,10 +155,11 @@ impl Flight {
         if let Some(cached) = cached {
             let cached = cached.min(prompt);
             self.uncached = f64::from(prompt - cached);
-            if self.claim.is_some() {
+            // Once a request: a second word on it is the same evidence.
+            if self.claim.is_some() && !std::mem::replace(&mut self.corrected, true) {
                 let share = f64::from(cached) / f64::from(prompt);
                 let blocks = (0..self.prompt.blocks.len()).take_while(|i| self.prompt.share(i + 1) <= share).count();
-                self.index.correct(self.endpoint.slot, &self.prompt.blocks, blocks);
+                self.index.correct(self.endpoint.slot, self.believed_blocks, blocks);
             }
         }
     }

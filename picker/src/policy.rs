@@ -105,7 +105,7 @@ impl Plan {
 
 fn named(name: &str, registry: &Registry) -> Result<(Ranking, Select), PolicyError> {
     Ok(match name {
-        "adaptive" => (Ranking::Cost(Box::new(Adaptive::default())), BAND),
+        "adaptive" => (Ranking::Cost(Box::new(Adaptive)), BAND),
         "ring" => (Ranking::Equal, Select::Walk),
         "hyperpod" => (weighted(&[("queue", 2.0), ("kv_cache", 2.0), ("prefix", 3.0)], registry)?, Select::Max),
         "least_request" => (weighted(&[("in_flight", 1.0)], registry)?, Select::Max),

@@ -132,7 +132,7 @@ impl Pool {
                 if let Some(endpoint) = topology.endpoint(endpoint)
                     && let Some(kv_tokens) = endpoint.state.scraped(facts, now)
                 {
-                    topology.index.set_capacity(endpoint.slot, kv_tokens as usize);
+                    topology.index.set_capacity(endpoint.slot, (kv_tokens * self.tally.bytes_per_token()) as u64);
                 }
             }
             // The facts that are there grow old by themselves.

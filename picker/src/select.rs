@@ -62,8 +62,8 @@ pub(crate) fn least_busy(tied: &mut Vec<u32>, candidates: &Candidates<'_>, rotat
 pub(crate) fn rotate(candidates: &Candidates<'_>, rotation: u64) -> usize {
     /// 2^64 over the golden ratio.
     const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
-    let first = candidates.endpoint(0).weight;
-    if (1..candidates.len()).all(|i| candidates.endpoint(i).weight == first) {
+    let weight = |i: usize| candidates.endpoint(i).weight.to_bits();
+    if (1..candidates.len()).all(|i| weight(i) == weight(0)) {
         return (rotation % candidates.len() as u64) as usize;
     }
     weighted(candidates.len(), |i| candidates.endpoint(i).weight, unit(rotation.wrapping_mul(GOLDEN)))

@@ -65,6 +65,8 @@ pub(crate) struct Row {
     pub(crate) mean_service: f64,
     pub(crate) rates: Rates,
     pub(crate) cached_tokens: f64,
+    /// Leading blocks the index believes to be there; the ring prior is not among them.
+    pub(crate) cached_blocks: u32,
     pub(crate) ring_position: u32,
     pub(crate) in_service: bool,
     pub(crate) demoted: bool,
@@ -110,6 +112,7 @@ impl Row {
             mean_service: sheet.mean_service.get(),
             rates: sheet.rates(),
             cached_tokens: 0.0,
+            cached_blocks: 0,
             ring_position: OFF_WALK,
             in_service: state.health.is_up(now)
                 && !state.health.is_draining()

@@ -45,9 +45,10 @@ impl Bounds {
         }
     }
 
-    /// The most the endpoint may hold, the request included.
+    /// The most the endpoint may hold, the request included. Never less than the request itself: an idle endpoint has room
+    /// for any one.
     pub(crate) fn limit(&self, endpoint: &Endpoint) -> Load {
-        let limit = (self.per_weight * endpoint.weight) as u32;
+        let limit = ((self.per_weight * endpoint.weight) as u32).max(self.added);
         if self.counts_requests {
             Load { requests: limit.min(self.most_requests), units: u32::MAX }
         } else {
@@ -83,6 +84,7 @@ impl Bounds {
 
     /// The limit in request equivalents (or requests, where those are counted), for explain.
     pub(crate) fn shown(&self, endpoint: &Endpoint) -> f64 {
-        self.per_weight * endpoint.weight / if self.counts_requests { 1.0 } else { f64::from(UNIT) }
+        let limit = self.limit(endpoint);
+        if self.counts_requests { f64::from(limit.requests) } else { f64::from(limit.units) / f64::from(UNIT) }
     }
 }

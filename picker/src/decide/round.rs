@@ -35,6 +35,8 @@ pub(crate) struct Round<'a> {
     pub(crate) scratch: &'a mut Scratch,
     /// Most tokens the index believes to be cached on a candidate.
     best_cached: f64,
+    /// Whether the prefix counts as cached on its ring owner.
+    prior_applies: bool,
     /// Bounds of the ring, once something asked for them.
     pub(crate) bounds: Option<Bounds>,
 }
@@ -60,7 +62,7 @@ impl<'a> Round<'a> {
         view: PoolView,
         scratch: &'a mut Scratch,
     ) -> (Self, Result<(), NoPick>) {
-        let mut round = Self { topology, known, request, turn, now, view, scratch, best_cached: 0.0, bounds: None };
+        let mut round = Self { topology, known, request, turn, now, view, scratch, best_cached: 0.0, prior_applies: false, bounds: None };
         round.see();
         let left = round.filter();
         if left.is_ok() {
@@ -104,6 +106,7 @@ impl<'a> Round<'a> {
                 if let Some(position) = topology.position(slot) {
                     let cached = request.prompt.share(blocks as usize) * self.view.prompt_tokens;
                     scratch.rows[position].cached_tokens = cached.min(most);
+                    scratch.rows[position].cached_blocks = blocks;
                 }
             }
         }
@@ -146,10 +149,10 @@ impl<'a> Round<'a> {
         } else {
             self.best_cached < WELL_KNOWN * self.view.prompt_tokens
         };
-        let shares_beliefs = self.topology.config.affinity.gateways > 1;
-        if self.plan().walks_first() || (shares_beliefs && is_unknown) {
+        self.prior_applies = is_unknown && self.topology.config.affinity.gateways > 1;
+        if self.prior_applies || self.plan().walks_first() {
             let owner = self.walk(key).map(|(position, _)| position);
-            if let Some(owner) = owner.filter(|_| shares_beliefs && is_unknown) {
+            if let Some(owner) = owner.filter(|_| self.prior_applies) {
                 let row = &mut self.scratch.rows[owner];
                 row.cached_tokens = row.cached_tokens.max(PRIOR_CACHED * self.view.prompt_tokens);
             }
@@ -162,11 +165,13 @@ impl<'a> Round<'a> {
     }
 
     fn bounds(&mut self) -> Bounds {
+        // One size for all endpoints: which of them has room must not depend on which holds the prefix.
+        let prior = if self.prior_applies { PRIOR_CACHED * self.view.prompt_tokens } else { 0.0 };
+        let cached = self.best_cached.max(prior);
         *self.bounds.get_or_insert_with(|| {
             let Self { topology, scratch, view, .. } = self;
             let eligible = scratch.kept.iter().map(|i| (&scratch.rows[*i as usize], &*topology.endpoints[*i as usize]));
-            // The bound is for the request at full size: where it may go must not depend on where it would be cached.
-            let size = ledger::size(view.prompt_tokens, view.mean_uncached);
+            let size = ledger::size(view.prompt_tokens - cached, view.mean_uncached);
             Bounds::new(eligible, &topology.config.affinity, size, topology.plan.counts_requests)
         })
     }
@@ -276,12 +281,11 @@ impl<'a> Round<'a> {
         let key = self.ring_key();
         let start = key.unwrap_or(self.turn.random);
         let bounds = self.bounds();
-        let (position, is_owner, limit) = match self.walk(start) {
-            Some((position, is_owner)) => (position, is_owner, bounds.limit(&self.topology.endpoints[position])),
-            None => {
-                let (position, is_owner) = self.least_loaded_on_walk(start, bounds);
-                (position, is_owner, bounds.limit_over(&self.scratch.rows[position]))
-            }
+        let (position, is_owner, limit) = if let Some((position, is_owner)) = self.walk(start) {
+            (position, is_owner, bounds.limit(&self.topology.endpoints[position]))
+        } else {
+            let (position, is_owner) = self.least_loaded_on_walk(start, bounds);
+            (position, is_owner, bounds.limit_over(&self.scratch.rows[position]))
         };
         let candidate =
             self.scratch.kept.binary_search(&(position as u32)).expect("a walk ends at an eligible endpoint");

@@ -100,12 +100,13 @@ fn facts(row: &Row) -> Vec<FactTrace> {
     facts
         .map(|(name, value, goes_stale)| {
             let value = (!value.is_nan()).then_some(value);
-            let unknown = value.is_none().then(|| match row.freshness {
+            let why = match row.freshness {
                 Freshness::Never => "never scraped",
                 Freshness::Stale if goes_stale => "stale",
                 Freshness::Frozen if goes_stale => "frozen",
                 _ => "not on the page",
-            });
+            };
+            let unknown = value.is_none().then_some(why);
             FactTrace { name, value, age_seconds: (!row.facts_age.is_nan()).then_some(row.facts_age), unknown }
         })
         .into()

@@ -1,6 +1,6 @@
 //! Prints a trace as a table, the same for the command line and over HTTP.
 
-use std::fmt;
+use std::fmt::{self, Write};
 
 use crate::explain::{EndpointTrace, FactTrace, Trace};
 
@@ -107,7 +107,7 @@ fn optional(value: Option<f64>) -> String {
 fn number(value: f64) -> String {
     if !value.is_finite() {
         "inf".to_owned()
-    } else if value == value.trunc() && value.abs() < 1e9 {
+    } else if value.fract().abs() < 1e-9 && value.abs() < 1e9 {
         format!("{value:.0}")
     } else {
         format!("{value:.4}")
@@ -123,7 +123,7 @@ fn print(f: &mut fmt::Formatter<'_>, table: &[Vec<String>]) -> fmt::Result {
     for row in table {
         let mut line = String::new();
         for (cell, &width) in row.iter().zip(&widths) {
-            line.push_str(&format!("{cell:width$}  "));
+            write!(line, "{cell:width$}  ")?;
         }
         writeln!(f, "{}", line.trim_end())?;
     }

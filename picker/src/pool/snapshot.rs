@@ -14,6 +14,7 @@ use crate::view::Row;
 
 /// One endpoint at one instant.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, each of which is a metric of its own")]
 pub struct EndpointSnapshot {
     /// Its id.
     pub id: Arc<str>,

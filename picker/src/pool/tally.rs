@@ -57,7 +57,7 @@ struct Means {
 struct Arrivals {
     first: Option<Time>,
     last: Time,
-    /// Requests, each weighted by exp(-age / RATE_SECONDS).
+    /// Requests, each weighted by `exp(-age / RATE_SECONDS)`.
     weighted: f64,
 }
 
@@ -92,6 +92,11 @@ impl Tally {
             output_tokens: request.max_tokens.map_or(output, |max| output.min(f64::from(max))),
             bytes_per_token,
         }
+    }
+
+    /// Bytes of text per token, of mostly ASCII text.
+    pub(crate) fn bytes_per_token(&self) -> f64 {
+        self.means().ratio(&Prompt::default()).value()
     }
 
     /// Estimated tokens of a prompt.

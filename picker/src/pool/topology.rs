@@ -50,7 +50,7 @@ impl Topology {
             && endpoints
                 .iter()
                 .zip(self.endpoints.iter())
-                .all(|(one, other)| one.id == other.id && one.weight == other.weight);
+                .all(|(one, other)| one.id == other.id && one.weight.to_bits() == other.weight.to_bits());
         let ring = if is_same_ring {
             self.ring.clone()
         } else {

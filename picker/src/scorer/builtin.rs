@@ -162,7 +162,7 @@ impl Scorer for ExpectedTtft {
         let mut own = Terms::default();
         let mut shared = self.terms.try_lock();
         let terms = shared.as_deref_mut().unwrap_or(&mut own);
-        let cost = Adaptive::default();
+        let cost = Adaptive;
         terms.reset(candidates.len(), cost.terms().len());
         cost.cost(request, candidates, terms);
         for (i, score) in scores.iter_mut().enumerate() {
