@@ -6,6 +6,7 @@
 
 use prometheus::core::Collector;
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
+use spillway_picker::decide::Reason;
 
 /// Seconds from a fast cache hit to a prefill that most operators would call broken; steps of about 2 around the SLOs
 /// people set (100 ms to 10 s).
@@ -20,6 +21,10 @@ const WORK: &[f64] = &[0.000_005, 0.000_01, 0.000_025, 0.000_05, 0.000_1, 0.000_
 
 /// Predicted minus measured, in seconds: negative means slower than predicted.
 const ERROR: &[f64] = &[-10.0, -5.0, -2.0, -1.0, -0.5, -0.2, -0.1, -0.05, -0.02, 0.0, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0];
+
+/// The values of `reason` on `spillway_picks_total`.
+const REASONS: [Reason; 7] =
+    [Reason::Cost, Reason::Score, Reason::Owner, Reason::Spill, Reason::Rotate, Reason::Random, Reason::Only];
 
 macro_rules! metrics {
     (
@@ -104,7 +109,7 @@ impl Metrics {
 
     /// Removes the series of an endpoint that is gone for good.
     pub fn forget_endpoint(&self, pool: &str, endpoint: &str) {
-        for reason in spillway_picker::decide::Reason::ALL {
+        for reason in REASONS {
             let _ = self.picks_total.remove_label_values(&[pool, endpoint, reason.as_str()]);
         }
         for family in [&self.broken_streams_total, &self.scrape_errors_total] {

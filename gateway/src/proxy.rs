@@ -14,7 +14,6 @@ use pingora_core::upstreams::peer::HttpPeer;
 use pingora_core::{Error, ErrorSource, ErrorType, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, Session};
-use spillway_picker::pool::{Event, Outcome};
 
 use crate::access_log::AccessLog;
 use crate::attempt;
