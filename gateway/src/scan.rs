@@ -4,6 +4,8 @@
 //! newcomer gets wrong: this is no validator. A body is refused only if it is no JSON object or ends early; whatever
 //! else is odd about it is for the server to judge, because engines accept what a strict parser would not.
 
+mod canonical;
+pub(crate) mod decode;
 pub mod fuzz;
 mod key;
 pub(crate) mod reader;

@@ -3,6 +3,7 @@
 //! What a newcomer gets wrong: this list is also the fence. A path that is not on it (an engine's `/sleep`,
 //! `/reset_prefix_cache`, `/v1/load_lora_adapter`) is unknown to clients of the gateway, whatever the engine offers.
 
+mod batch;
 mod content;
 mod conversation;
 mod inspect;

@@ -115,9 +115,40 @@ impl Key {
         }
     }
 
-    /// Returns the key with this (decoded) name.
-    pub fn from_name(name: &[u8]) -> Option<Self> {
-        Self::ALL.into_iter().find(|key| key.name().as_bytes() == name)
+    /// Returns the key with this (decoded) name. Spelled out, for the compiler makes a decision tree of it.
+    pub const fn from_name(name: &[u8]) -> Option<Self> {
+        Some(match name {
+            b"model" => Self::Model,
+            b"stream" => Self::Stream,
+            b"stream_options" => Self::StreamOptions,
+            b"max_tokens" => Self::MaxTokens,
+            b"max_completion_tokens" => Self::MaxCompletionTokens,
+            b"max_output_tokens" => Self::MaxOutputTokens,
+            b"n" => Self::N,
+            b"priority" => Self::Priority,
+            b"user" => Self::User,
+            b"metadata" => Self::Metadata,
+            b"prompt_cache_key" => Self::PromptCacheKey,
+            b"cache_salt" => Self::CacheSalt,
+            b"extra_key" => Self::ExtraKey,
+            b"previous_response_id" => Self::PreviousResponseId,
+            b"tools" => Self::Tools,
+            b"functions" => Self::Functions,
+            b"system" => Self::System,
+            b"instructions" => Self::Instructions,
+            b"messages" => Self::Messages,
+            b"prompt" => Self::Prompt,
+            b"prompt_embeds" => Self::PromptEmbeds,
+            b"suffix" => Self::Suffix,
+            b"input" => Self::Input,
+            b"text" => Self::Text,
+            b"text_1" => Self::Text1,
+            b"text_2" => Self::Text2,
+            b"query" => Self::Query,
+            b"queries" => Self::Queries,
+            b"documents" => Self::Documents,
+            _ => return None,
+        })
     }
 
     /// Returns whether the key holds prompt text, which a routing-only scan leaves alone.

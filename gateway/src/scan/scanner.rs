@@ -3,8 +3,8 @@
 //! Its state is a few hundred bytes whatever the size of the body. A nested value is skipped by tracking strings and
 //! brackets only, so that a prompt costs about what finding its closing quote costs.
 
-use super::reader::unescape_name;
-use super::stop::{is_space, is_token, string_stop, structure_stop};
+use super::decode::unescape_name;
+use super::stop::{is_space, is_token, plain_end, string_end, structure};
 use super::{Key, Kind, MAX_DEPTH, Scan, ScanError, Value};
 
 /// The byte order mark that some clients put first. Python's `json.loads` skips it, and so do we.
@@ -198,7 +198,7 @@ impl Scanner {
 
     fn in_key(&mut self, chunk: &[u8], at: usize) -> usize {
         let rest = &chunk[at..];
-        let Some(stop) = string_stop(rest) else {
+        let Some(stop) = plain_end(rest) else {
             self.key.push(rest);
             return chunk.len();
         };
@@ -213,24 +213,24 @@ impl Scanner {
         at + stop + 1
     }
 
-    fn text(&mut self, chunk: &[u8], mut at: usize) -> usize {
-        while let Some(stop) = string_stop(&chunk[at..]) {
-            at += stop + 1;
-            if chunk[at - 1] == b'"' {
-                self.state = if self.nesting.depth == 0 { self.ended(self.seen + at) } else { State::Nested };
-                return at;
+    fn text(&mut self, chunk: &[u8], at: usize) -> usize {
+        match string_end(&chunk[at..]) {
+            Ok(quote) => {
+                let end = at + quote + 1;
+                self.state = if self.nesting.depth == 0 { self.ended(self.seen + end) } else { State::Nested };
+                end
             }
-            if at == chunk.len() {
-                self.state = State::TextEscape;
-                return at;
+            Err(is_escaped) => {
+                if is_escaped {
+                    self.state = State::TextEscape;
+                }
+                chunk.len()
             }
-            at += 1;
         }
-        chunk.len()
     }
 
     fn nested(&mut self, chunk: &[u8], mut at: usize) -> Result<usize, ScanError> {
-        while let Some(stop) = structure_stop(&chunk[at..]) {
+        while let Some(stop) = structure(&chunk[at..]) {
             at += stop + 1;
             match chunk[at - 1] {
                 b'"' => {

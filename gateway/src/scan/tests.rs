@@ -50,7 +50,8 @@ fn the_last_of_repeated_keys_counts() {
 #[test]
 fn keys_are_compared_decoded() {
     assert_eq!(found(r#"{"\u006dodel":"a"}"#, Key::Model), Some(r#""a""#));
-    let all_escaped: String = "max_completion_tokens".bytes().map(|byte| format!("\\u00{byte:02x}")).collect();
+    let all_escaped: String =
+        "max_completion_tokens".bytes().map(|byte| format!("\\u00{byte:02x}")).collect::<Vec<_>>().concat();
     assert_eq!(found(&format!(r#"{{"{all_escaped}":7}}"#), Key::MaxCompletionTokens), Some("7"));
     assert_eq!(found(r#"{"model\u0000":"a","mode\l":"a","Model":"a"," model":"a"}"#, Key::Model), None);
 }

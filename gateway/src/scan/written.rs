@@ -50,11 +50,9 @@ impl Style {
                 ('\t', 1..) => out.push_str("\\t"),
                 ('\0'..' ', _) | (_, 0) => {
                     for unit in char.encode_utf16(&mut units) {
-                        out.push_str(&if self.below(2) == 0 {
-                            format!("\\u{unit:04x}")
-                        } else {
-                            format!("\\u{unit:04X}")
-                        });
+                        let digits = format!("{unit:04x}");
+                        out.push_str("\\u");
+                        out.push_str(&if self.below(2) == 0 { digits } else { digits.to_uppercase() });
                     }
                 }
                 _ => out.push(char),

@@ -5,8 +5,10 @@
 
 use spillway_picker::prefix::{Mark, PrefixHasher};
 
+use super::batch::Batch;
 use super::media::fingerprint;
-use crate::scan::reader::{Name, Reader};
+use crate::scan::decode::Name;
+use crate::scan::reader::Reader;
 
 /// Parts may hold parts (a tool's result holds text and images). Nothing real goes deeper than two.
 const MAX_DEPTH: u32 = 8;
@@ -14,6 +16,7 @@ const MAX_DEPTH: u32 = 8;
 /// Feeds one prompt to the hasher, and knows how far it has come.
 pub(super) struct Feeder<'h> {
     pub(super) hasher: &'h mut PrefixHasher,
+    batch: Batch,
     /// Whether there are tools, system text or messages, as opposed to a bare prompt.
     pub(super) has_head: bool,
     /// Whether a message other than of the system has begun.
@@ -61,7 +64,7 @@ struct Fields<'a> {
 impl<'h> Feeder<'h> {
     /// Returns a feeder at the beginning of a prompt.
     pub(super) fn new(hasher: &'h mut PrefixHasher) -> Self {
-        Self { hasher, has_head: false, head_ended: false, has_user: false, depth: 0 }
+        Self { hasher, batch: Batch::new(), has_head: false, head_ended: false, has_user: false, depth: 0 }
     }
 
     /// Says that the whole prompt has been fed.
@@ -73,13 +76,16 @@ impl<'h> Feeder<'h> {
 
     /// Feeds a string's text; anything else in its raw form.
     pub(super) fn text(&mut self, reader: &mut Reader<'_>) {
-        if self.hasher.is_full() {
-            self.skip(reader);
-        } else if reader.peek() == Some(b'"') {
-            reader.string(|piece| self.hasher.text(piece));
-        } else {
-            reader.canonical(|piece| self.hasher.text(piece));
+        let Self { hasher, batch, .. } = self;
+        if hasher.is_full() {
+            return self.skip(reader);
         }
+        if reader.peek() == Some(b'"') {
+            reader.string(|piece| batch.push(piece, hasher));
+        } else {
+            reader.canonical(|piece| batch.push(piece, hasher));
+        }
+        batch.flush(hasher);
     }
 
     /// Counts a value without reading it, at its raw size.
@@ -106,11 +112,12 @@ impl<'h> Feeder<'h> {
     /// Feeds a value in canonical JSON. Of an object the member `cache_control` is left out: it is addressed to the
     /// API, moves from turn to turn and never reaches the model.
     pub(super) fn raw(&mut self, reader: &mut Reader<'_>) {
-        if self.hasher.is_full() {
-            self.skip(reader);
-        } else {
-            reader.canonical_without(b"cache_control", |piece| self.hasher.text(piece));
+        let Self { hasher, batch, .. } = self;
+        if hasher.is_full() {
+            return self.skip(reader);
         }
+        reader.canonical_without(b"cache_control", |piece| batch.push(piece, hasher));
+        batch.flush(hasher);
     }
 
     /// Feeds content in any of its forms, and steps over it.

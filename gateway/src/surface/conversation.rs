@@ -6,7 +6,8 @@
 use spillway_picker::prefix::{Mark, Role};
 
 use super::content::{Feeder, present};
-use crate::scan::reader::{Name, Reader};
+use crate::scan::decode::Name;
+use crate::scan::reader::Reader;
 
 /// Claude Code puts a line of this form first in `system`, different in each request. vLLM drops it before the model
 /// sees it; hashed, it would make every prompt differ from its first byte.

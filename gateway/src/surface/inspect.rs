@@ -6,7 +6,8 @@ use bytes::Bytes;
 use spillway_picker::prefix::{Depths, PrefixHasher, Prompt, scope};
 
 use super::{Surface, prompt};
-use crate::scan::reader::{Name, Reader};
+use crate::scan::decode::Name;
+use crate::scan::reader::Reader;
 use crate::scan::{Key, Kind, Scan, Value};
 
 /// Longest model name that is looked up, in bytes of UTF-8. Far above any real name, and small enough to log.

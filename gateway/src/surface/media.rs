@@ -5,7 +5,8 @@
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
-use crate::scan::reader::{Name, Reader};
+use crate::scan::decode::Name;
+use crate::scan::reader::Reader;
 
 /// Objects nested deeper than this are hashed by their text: no medium is, and recursion must end.
 const MAX_DEPTH: u32 = 8;

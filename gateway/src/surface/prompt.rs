@@ -118,7 +118,7 @@ impl Feeder<'_> {
     /// Feeds ids up to the end of their list; the reader is at the first.
     fn token_ids(&mut self, reader: &mut Reader<'_>) {
         loop {
-            match reader.token::<20>().and_then(|token| token.text().parse().ok()) {
+            match reader.natural() {
                 Some(id) => self.hasher.token_id(id),
                 None => self.raw(reader),
             }
