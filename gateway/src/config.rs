@@ -2,7 +2,7 @@
 //!
 //! The structs below are at once the file's schema and what the rest of the gateway reads: a value that exists has been
 //! checked. Loading takes four steps, each in its own file: `tree` reads YAML and keeps positions, `shape` checks keys
-//! and types against the JSON Schema generated from the structs, `meaning` checks what no schema can say, and serde
+//! and types against the JSON Schema generated from the structs, `meaning` checks what no schema can say, and serde_yaml
 //! builds the structs last, when nothing can fail any more. So all problems are found at once, each with line and column.
 //!
 //! The one thing to know before adding a key: a key that does nothing yet must not be here. What is not here is refused.
@@ -23,6 +23,7 @@ pub mod watch;
 
 use std::collections::BTreeMap;
 
+use once_cell::sync::Lazy;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -39,6 +40,9 @@ use self::cursor::Cursor;
 
 /// Bits of a fingerprint. An `f64`, which is what a gauge holds, is exact up to 53.
 const FINGERPRINT_BITS: u32 = 48;
+
+/// The file's schema. Generating it takes longer than checking a file against it, and `/reload` may be called often.
+static SCHEMA: Lazy<Value> = Lazy::new(|| schemars::schema_for!(Config).to_value());
 
 /// The whole configuration, checked. [`load`] is the way to make one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -127,12 +131,13 @@ pub fn load(bytes: &[u8], known: &Known) -> Result<Config, Problems> {
     let (root, mut problems) = tree::read(bytes);
     if let Some(root) = &root {
         let cursor = Cursor::root(root);
-        shape::check(&schema_json(), &cursor, &mut problems);
+        shape::check(&SCHEMA, &cursor, &mut problems);
         meaning::check(&cursor, known, &mut problems);
     }
     match (root, Problems::new(problems)) {
         (_, Some(problems)) => Err(problems),
-        (Some(root), None) => serde_json::from_value(root.to_json()).map_err(|error| {
+        // The tree has the positions, serde_yaml the types.
+        (Some(root), None) => serde_yaml::to_value(root.to_json()).and_then(serde_yaml::from_value).map_err(|error| {
             // Unreachable while the schema is generated from the structs; a test searches for a counterexample.
             Problems(vec![Problem::new("", tree::Mark::START, format!("cannot be read: {error}"))])
         }),
@@ -142,7 +147,7 @@ pub fn load(bytes: &[u8], known: &Known) -> Result<Config, Problems> {
 
 /// Returns the JSON Schema of the file, which editors use for completion. Keys that begin with `x-` are ours.
 pub fn schema_json() -> Value {
-    schemars::schema_for!(Config).to_value()
+    SCHEMA.clone()
 }
 
 /// Returns the keys under `server` that differ, such as `server.drain`, sorted. They take effect at the next start.
