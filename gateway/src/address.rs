@@ -17,6 +17,10 @@ const IDLE: Duration = Duration::from_secs(4);
 /// seen while an HTTP/2 write is blocked.
 const WRITE: Duration = Duration::from_secs(5);
 
+/// Requests that share one HTTP/2 connection: what servers commonly allow, and few enough that one lost packet does not
+/// stall everybody.
+const H2_STREAMS: usize = 100;
+
 /// A resolved endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
@@ -24,6 +28,8 @@ pub struct Address {
     pub socket: SocketAddr,
     /// The configured URL: scheme, host and port.
     pub url: EndpointUrl,
+    /// Whether to speak HTTP/2.
+    pub http2: bool,
 }
 
 impl Address {
@@ -35,6 +41,11 @@ impl Address {
         peer.options.total_connection_timeout = Some(connect);
         peer.options.idle_timeout = Some(IDLE);
         peer.options.write_timeout = Some(WRITE);
+        if self.http2 {
+            // Both ends of the range: otherwise Pingora remembers for ever that an endpoint once refused HTTP/2.
+            peer.options.set_http_version(2, 2);
+            peer.options.max_h2_streams = H2_STREAMS;
+        }
         peer
     }
 }

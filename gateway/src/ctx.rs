@@ -93,8 +93,6 @@ pub struct Attempt {
     pub predicted_ttft: Option<Duration>,
     /// Whether the next connection must be a fresh one, to the same endpoint.
     pub again: bool,
-    /// Whether the attempt's failure has been told to the pool already.
-    pub settled: bool,
     /// Whether the connection could not be made in time, rather than was refused.
     pub connect_timed_out: bool,
     /// The response's status.

@@ -56,7 +56,11 @@ impl Keeper {
 
 /// Whether a change of settings concerns these tasks at all.
 fn needs_restart(new: &config::Pool, old: &config::Pool) -> bool {
-    new.endpoints != old.endpoints || new.health != old.health || new.scrape != old.scrape || new.engine != old.engine
+    new.endpoints != old.endpoints
+        || new.health != old.health
+        || new.scrape != old.scrape
+        || new.engine != old.engine
+        || new.http2 != old.http2
 }
 
 #[async_trait]

@@ -138,6 +138,9 @@ impl ProxyHttp for Gateway {
         if !ctx.attempt.again {
             attempt::pick(&self.fleet, &target, ctx)?;
         }
+        // The failure before this attempt is history.
+        ctx.failure = None;
+        ctx.detail.clear();
         let timeouts = &target.pool.settings.timeouts;
         if let Some(handle) = &ctx.handle {
             handle.set_patience(Patience {
@@ -230,6 +233,7 @@ impl ProxyHttp for Gateway {
             response.remove_header(&CONTENT_LENGTH);
         }
         ctx.attempt.observer = Some(Observer::new(kind));
+        respond::strip_connection_headers(response);
         response.insert_header("x-request-id", ctx.request_id.as_str())?;
         Ok(())
     }

@@ -43,13 +43,10 @@ pub fn request(fleet: &Fleet, log: &AccessLog, session: &Session, ctx: &Ctx) {
     let head = session.req_header();
     let error = match (&ctx.refusal, ctx.failure) {
         (Some(refusal), _) => refusal.code(),
-        (None, Some(failure)) if status == CLIENT_GONE || failure != Failure::ClientGone => failure.as_str(),
+        (None, Some(failure)) => failure.as_str(),
         (None, None) if written.is_none() => "no_answer",
-        _ => "",
+        (None, None) => "",
     };
-    // A retry that went well leaves a failure behind that is no longer an error.
-    let recovered = ctx.refusal.is_none() && ctx.attempt.ended && ctx.attempt.summary.is_none_or(|s| s.ended_properly);
-    let error = if recovered && status != CLIENT_GONE { "" } else { error };
     log.write(Line {
         time: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
         request_id: &ctx.request_id,
@@ -73,7 +70,7 @@ pub fn request(fleet: &Fleet, log: &AccessLog, session: &Session, ctx: &Ctx) {
         predicted_ttft_ms: ctx.attempt.predicted_ttft.map(millis),
         duration_ms: millis(duration),
         error,
-        detail: if error.is_empty() { "" } else { &ctx.detail },
+        detail: &ctx.detail,
         dropped: 0,
     });
 }

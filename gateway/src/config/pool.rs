@@ -46,6 +46,9 @@ pub struct Pool {
     /// Whether the head of a response waits for the first byte of its body. Servers send the head long before the first
     /// token, and once it has gone out no retry is possible.
     pub hold_head: bool,
+    /// Whether to speak HTTP/2 to the endpoints, without TLS by prior knowledge, with TLS by ALPN. Most model servers speak
+    /// HTTP/1.1 only.
+    pub http2: bool,
 }
 
 impl Default for Pool {
@@ -62,6 +65,7 @@ impl Default for Pool {
             scrape: Scrape::default(),
             adapters: None,
             hold_head: true,
+            http2: false,
         }
     }
 }

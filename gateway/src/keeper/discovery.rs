@@ -41,7 +41,7 @@ impl ServiceDiscovery for Listed {
             };
             let Some(socket) = socket else { continue };
             backends.insert(backend(socket)?);
-            addresses.insert(id, Address { socket, url: endpoint.url.clone() });
+            addresses.insert(id, Address { socket, url: endpoint.url.clone(), http2: self.pool.settings.http2 });
         }
         self.pool.state.set_addresses(addresses);
         Ok((backends, HashMap::new()))
