@@ -37,8 +37,11 @@ const SWEEP: usize = 4;
 /// Rounds of eviction that one insert spends on the memory bound, so that no single pick pays for a long overshoot.
 const MEMORY_ROUNDS: usize = 8;
 
-/// Share of the largest endpoint's belief that one round gives up.
+/// One round takes a sixteenth of an endpoint's belief, so that a large one shrinks fast, ...
 const MEMORY_SHARE: u64 = 16;
+
+/// ... and at least this many units, more than most inserts add, so that the bound holds on a fleet of small ones.
+const MEMORY_UNITS: u64 = 64;
 
 /// Block hashes and who holds them, shared by all threads.
 ///
@@ -84,8 +87,8 @@ struct Released {
 }
 
 impl Index {
-    /// Returns an empty index that stays within about `memory_bytes`. Past that the endpoint with the largest belief
-    /// loses its oldest part.
+    /// Returns an empty index that stays within about `memory_bytes`. Past that the endpoints with the largest belief
+    /// lose their oldest part.
     pub fn new(memory_bytes: usize) -> Self {
         Self {
             shards: (0..SHARDS).map(|_| RwLock::default()).collect(),
@@ -371,7 +374,7 @@ impl Index {
         true
     }
 
-    /// Makes the endpoint with the largest belief pay while the whole is over its bound.
+    /// Makes endpoints with a large belief pay while the whole is over its bound.
     fn hold_memory_bound(&self) {
         for _ in 0..MEMORY_ROUNDS {
             if self.memory_bytes() <= self.bound {
@@ -380,10 +383,10 @@ impl Index {
             if self.sweep(SWEEP) {
                 continue;
             }
-            let Some((number, account)) = self.accounts.largest() else {
+            let Some((number, account)) = self.accounts.large() else {
                 return;
             };
-            let target = account.units() - account.units().div_ceil(MEMORY_SHARE);
+            let target = account.units().saturating_sub((account.units() / MEMORY_SHARE).max(MEMORY_UNITS));
             loop {
                 let excess = account.units().saturating_sub(target);
                 if excess == 0 || !self.release_oldest(number, account, account.lock(), excess) {

@@ -21,7 +21,7 @@ struct Path {
 
 impl Path {
     fn blocks(&self) -> Vec<u64> {
-        let mut hash = 1_u64;
+        let mut hash = 0x1234_5678_9abc_def0_u64;
         let block = |depth: usize| {
             let taken = [0, 5, 16, 30].iter().position(|branch| *branch == depth);
             let turn = taken.is_some_and(|branch| self.turns[branch]);

@@ -2,7 +2,7 @@
 
 use std::array;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::holders::STAMP_BITS;
@@ -190,15 +190,23 @@ fn prompt_units(bytes: u64) -> u64 {
 const PAGE: usize = 256;
 const PAGES: usize = (1 << u16::BITS) / PAGE;
 
+/// Accounts looked at to find one that can afford to give memory back.
+const SAMPLE: usize = 16;
+
 /// Accounts by slot number, in pages that are made when first needed and never move.
 #[derive(Debug)]
 pub(super) struct Accounts {
     pages: Box<[OnceLock<Box<[Account; PAGE]>>]>,
+    /// One more than the largest number opened.
+    opened: AtomicUsize,
+    /// Where the next sample starts.
+    hand: AtomicUsize,
 }
 
 impl Default for Accounts {
     fn default() -> Self {
-        Self { pages: (0..PAGES).map(|_| OnceLock::new()).collect() }
+        let pages = (0..PAGES).map(|_| OnceLock::new()).collect();
+        Self { pages, opened: AtomicUsize::new(0), hand: AtomicUsize::new(0) }
     }
 }
 
@@ -210,18 +218,34 @@ impl Accounts {
 
     pub(super) fn get_or_open(&self, number: u16) -> &Account {
         let number = usize::from(number);
-        let page = self.pages[number / PAGE].get_or_init(|| Box::new(array::from_fn(|_| Account::default())));
+        let page = self.pages[number / PAGE].get_or_init(|| {
+            self.opened.fetch_max((number / PAGE + 1) * PAGE, Ordering::Relaxed);
+            Box::new(array::from_fn(|_| Account::default()))
+        });
         &page[number % PAGE]
     }
 
-    /// The account that is believed to hold most, if any holds something.
-    pub(super) fn largest(&self) -> Option<(u16, &Account)> {
-        let pages = self.pages.iter().enumerate().filter_map(|(at, page)| page.get().map(|page| (at, page)));
-        pages
-            .flat_map(|(at, page)| {
-                page.iter().enumerate().map(move |(offset, account)| ((at * PAGE + offset) as u16, account))
-            })
-            .filter(|(_, account)| account.units() > 0)
-            .max_by_key(|(_, account)| account.units())
+    /// The account that is believed to hold most among the next few that hold anything. A look at all would make a
+    /// pick at the memory bound cost what the fleet does; those with the most are soon sampled again anyway.
+    pub(super) fn large(&self) -> Option<(u16, &Account)> {
+        let opened = self.opened.load(Ordering::Relaxed);
+        let start = self.hand.load(Ordering::Relaxed);
+        let mut largest: Option<(u16, &Account)> = None;
+        let mut seen = 0;
+        for step in 0..opened {
+            let number = ((start + step) % opened) as u16;
+            let Some(account) = self.get(number).filter(|account| account.units() > 0) else {
+                continue;
+            };
+            if largest.is_none_or(|(_, largest)| account.units() > largest.units()) {
+                largest = Some((number, account));
+            }
+            seen += 1;
+            if seen == SAMPLE {
+                self.hand.store((start + step + 1) % opened, Ordering::Relaxed);
+                break;
+            }
+        }
+        largest
     }
 }
