@@ -1,0 +1,212 @@
+//! What the learners make of honest, changing and absurd samples.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::time::Time;
+
+/// Repeatable noise in [-1, 1).
+struct Noise(u64);
+
+impl Noise {
+    fn next(&mut self) -> f64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 11) as f64 / (1_u64 << 52) as f64 - 1.0
+    }
+}
+
+/// Feeds prefills of an endpoint with these rates: one to three requests of 50 to 3,000 tokens, 5 % of noise.
+fn feed(learner: &mut PrefillLearner, (a, b): (f64, f64), samples: usize, noise: &mut Noise) {
+    for _ in 0..samples {
+        let requests = (2.0 + noise.next() * 1.5).round();
+        let tokens = (1525.0 + noise.next() * 1475.0) * requests;
+        learner.observe((a * requests + b * tokens) * (1.0 + 0.05 * noise.next()), requests, tokens);
+    }
+}
+
+fn assert_near(actual: f64, expected: f64, tolerance: f64, what: &str) {
+    assert!((actual / expected - 1.0).abs() <= tolerance, "{what}: {actual}, expected {expected}");
+}
+
+#[test]
+fn thirty_noisy_prefills_tell_both_rates_within_a_tenth() {
+    for (a, b) in [(0.008, 20e-6), (0.020, 60e-6), (0.060, 285e-6)] {
+        let (mut mean_a, mut mean_b) = (0.0, 0.0);
+        for seed in 0..20 {
+            let mut learner = PrefillLearner::new(Rates::default());
+            feed(&mut learner, (a, b), 30, &mut Noise(seed));
+            assert_near(learner.b(), b, 0.1, "b");
+            // What a decision is made of: the time of a prompt of common size.
+            assert_near(learner.a() + learner.b() * 1500.0, a + b * 1500.0, 0.1, "1500 tokens");
+            mean_a += learner.a() / 20.0;
+            mean_b += learner.b() / 20.0;
+        }
+        assert_near(mean_a, a, 0.1, "mean a");
+        assert_near(mean_b, b, 0.1, "mean b");
+    }
+}
+
+#[test]
+fn an_endpoint_that_slows_by_a_fifth_is_noticed_within_sixty_prefills() {
+    let mut noise = Noise(3);
+    let mut learner = PrefillLearner::new(Rates::default());
+    feed(&mut learner, (0.010, 50e-6), 200, &mut noise);
+    let before = learner.a() + learner.b() * 1500.0;
+    feed(&mut learner, (0.012, 60e-6), 60, &mut noise);
+    let after = learner.a() + learner.b() * 1500.0;
+    assert_near(after / before, 1.2, 0.05, "slowdown");
+}
+
+#[test]
+fn before_the_first_sample_the_prior_holds() {
+    let prior = Rates { a: 0.030, b: 1e-4, t0: 0.02, t1: 0.001 };
+    let (prefill, decode) = (PrefillLearner::new(prior), DecodeLearner::new(prior));
+    assert_near(prefill.a(), prior.a, 0.01, "a");
+    assert_near(prefill.b(), prior.b, 0.01, "b");
+    assert_near(decode.t0(), prior.t0, 0.01, "t0");
+    assert_near(decode.t1(), prior.t1, 0.02, "t1");
+    assert_eq!((prefill.samples(), decode.samples()), (0, 0));
+}
+
+#[test]
+fn prefills_of_one_size_still_cost_more_when_longer() {
+    let mut learner = PrefillLearner::new(Rates::default());
+    for _ in 0..500 {
+        learner.observe(0.050, 1.0, 1000.0);
+    }
+    assert_near(learner.a() + learner.b() * 1000.0, 0.050, 0.01, "the size that was seen");
+    assert!(learner.b() >= 0.19 * 0.050 / 1000.0, "b {}", learner.b());
+}
+
+#[test]
+fn gaps_tell_the_cost_of_a_stream() {
+    let mut learner = DecodeLearner::new(Rates::default());
+    let mut noise = Noise(5);
+    for _ in 0..200 {
+        let streams = (16.5 + noise.next() * 15.0).round();
+        learner.observe(streams, (0.012 + 0.0005 * streams) * (1.0 + 0.05 * noise.next()));
+    }
+    assert_near(learner.t0(), 0.012, 0.1, "t0");
+    assert_near(learner.t1(), 0.0005, 0.1, "t1");
+}
+
+#[test]
+fn a_new_endpoint_starts_from_what_its_kind_has_learned() {
+    let mut mean = ClassMean::default();
+    assert_eq!(mean.mean(), Rates::default());
+    mean.add(Rates { a: 9.0, b: 9.0, t0: 9.0, t1: 9.0 }, 3);
+    assert_eq!(mean.mean(), Rates::default(), "three samples are no example");
+    mean.add(Rates { a: 0.25, b: 0.5, t0: 1.0, t1: 2.0 }, 100);
+    mean.add(Rates { a: 0.75, b: 1.5, t0: 3.0, t1: 6.0 }, 100);
+    assert_eq!(mean.mean(), Rates { a: 0.5, b: 1.0, t0: 2.0, t1: 4.0 });
+}
+
+#[test]
+fn answers_are_expected_as_long_as_that_tenant_gets_them_from_that_model() {
+    let mut output = OutputMean::default();
+    assert_near(output.expected(1, "m", None), 256.0, 1e-6, "nothing known");
+    for _ in 0..100 {
+        output.observe(1, "m", 1000);
+        output.observe(2, "m", 10);
+    }
+    assert_near(output.expected(1, "m", None), 1000.0, 0.1, "tenant 1");
+    assert!(output.expected(2, "m", None) < 60.0);
+    let stranger = output.expected(3, "m", None);
+    assert!((200.0..800.0).contains(&stranger), "someone new gets the mean over everyone, got {stranger}");
+    assert_near(output.expected(1, "m", Some(16)), 16.0, 1e-6, "max_tokens");
+}
+
+#[test]
+fn a_busy_pair_outlasts_strangers_in_the_table_of_answers() {
+    let mut output = OutputMean::default();
+    for stranger in 0..100_000_u64 {
+        output.observe(stranger + 10, "m", 100);
+        if stranger % 10 == 0 {
+            output.observe(1, "busy", 2000);
+        }
+    }
+    assert!(output.expected(1, "busy", None) > 1500.0);
+}
+
+#[test]
+fn the_arrival_rate_follows_within_the_window() {
+    let mut rate = ArrivalRate::default();
+    let mut now = Time::from_nanos(1_000_000_000_000);
+    assert!(rate.per_second(now).abs() < 1e-9);
+    let mut run = |rate: &mut ArrivalRate, per_second: u64, seconds: u64| {
+        for _ in 0..per_second * seconds {
+            now = now + Duration::from_nanos(1_000_000_000 / per_second);
+            rate.observe(now);
+        }
+        rate.per_second(now)
+    };
+    assert_near(run(&mut rate, 50, 2), 50.0, 0.1, "after two seconds");
+    assert_near(run(&mut rate, 50, 30), 50.0, 0.05, "steady");
+    assert_near(run(&mut rate, 200, 30), 200.0, 0.1, "after a rise");
+    let idle = rate.per_second(now + Duration::from_secs(120));
+    assert!(idle < 0.01, "two idle minutes must fade, still {idle}");
+}
+
+#[test]
+fn a_lone_request_is_no_burst_and_a_clock_that_steps_back_no_panic() {
+    let mut rate = ArrivalRate::default();
+    rate.observe(Time::from_nanos(5_000_000_000));
+    rate.observe(Time::from_nanos(4_000_000_000));
+    let now = rate.per_second(Time::from_nanos(3_000_000_000));
+    assert!(now <= 3.0, "{now}");
+}
+
+fn anything() -> impl Strategy<Value = f64> {
+    prop_oneof![
+        any::<f64>(),
+        0.0..1e4_f64,
+        prop::sample::select(vec![0.0, 1e-300, 1e300, f64::NAN, f64::INFINITY, f64::MIN_POSITIVE])
+    ]
+}
+
+fn assert_sane(value: f64) -> Result<(), TestCaseError> {
+    prop_assert!(value.is_finite() && value >= 0.0, "{}", value);
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn no_sample_makes_a_rate_negative_or_undefined(
+        samples in prop::collection::vec((anything(), anything(), anything()), 0..60), repeats in 1_usize..200,
+    ) {
+        let mut prefill = PrefillLearner::new(Rates::default());
+        let mut decode = DecodeLearner::new(Rates::default());
+        let mut mean = RunningMean::new(1.0);
+        for (x, y, z) in samples.iter().cycle().take(samples.len() * repeats) {
+            prefill.observe(*x, *y, *z);
+            decode.observe(*x, *y);
+            mean.observe(*x);
+            for value in [prefill.a(), prefill.b(), decode.t0(), decode.t1(), mean.mean()] {
+                assert_sane(value)?;
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_but_zeros_for_a_long_time_keeps_the_rates_defined(count in 1_usize..30_000) {
+        let mut prefill = PrefillLearner::new(Rates::default());
+        for _ in 0..count {
+            prefill.observe(0.0, 1.0, 0.0);
+        }
+        assert_sane(prefill.a())?;
+        assert_sane(prefill.b())?;
+        prop_assert!(prefill.b() > 0.0, "no token was seen, so nothing says that tokens are free");
+    }
+
+    #[test]
+    fn a_mean_stays_between_its_values(values in prop::collection::vec(0.0..1e6_f64, 1..100)) {
+        let mut mean = RunningMean::new(values[0]);
+        for value in &values {
+            mean.observe(*value);
+        }
+        let (least, most) = values.iter().fold((f64::MAX, 0.0_f64), |(least, most), v| (least.min(*v), most.max(*v)));
+        prop_assert!(mean.mean() >= least - 1e-6 && mean.mean() <= most + 1e-6);
+    }
+}
