@@ -225,8 +225,8 @@ impl CustomSession for Replay {
                     continue;
                 }
                 HttpTask::Body(data, false) if data.as_ref().is_none_or(Bytes::is_empty) => continue,
-                HttpTask::Failed(_) if self.head.is_some() => {
-                    self.head = None;
+                // Nothing has gone out: the held head and the body stay, the one for nobody, the other for a retry.
+                HttpTask::Failed(_) if !self.watch.is_answered() => {
                     if let HttpTask::Failed(error) = task {
                         return Err(error);
                     }
