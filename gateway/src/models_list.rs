@@ -17,6 +17,7 @@ use crate::ctx::Ctx;
 use crate::error::Refusal;
 use crate::fleet::{Fleet, Live};
 use crate::respond;
+use crate::routes;
 use crate::surface::{self, Surface};
 
 /// Answers a request for the list, or for one entry of it.
@@ -62,7 +63,7 @@ fn entries(fleet: &Fleet, live: &Live) -> Vec<Entry> {
             continue;
         }
         let cards = pool.state.catalogue.cards(is_live);
-        for card in &cards {
+        for card in cards.iter().filter(|card| !card.is_adapter() || routes::offers(pool, &card.id)) {
             if seen.insert(Arc::clone(&card.id)) {
                 entries.push(Entry { id: Arc::clone(&card.id), card: card.raw.clone() });
             }

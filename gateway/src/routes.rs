@@ -79,7 +79,7 @@ impl Routes {
             return Ok(Target { pool: Arc::clone(pool), model: name.into(), sent_on, adapter: is_adapter });
         }
         for pool in live.pools.values() {
-            if let Some(adapter) = pool.state.catalogue.adapter(name) {
+            if let Some(adapter) = pool.state.catalogue.adapter(name).filter(|adapter| !adapter || offers(pool, name)) {
                 // Only a default model can be absent from the request and found here.
                 let sent_on = asked.is_none().then(|| Arc::from(name));
                 return Ok(Target { pool: Arc::clone(pool), model: name.into(), sent_on, adapter });
@@ -108,6 +108,12 @@ impl Routes {
         names.sort_unstable();
         names
     }
+}
+
+/// Whether clients may ask a pool for an adapter that its endpoints list: where the configuration lists adapters, those are
+/// all there are.
+pub fn offers(pool: &LivePool, adapter: &str) -> bool {
+    pool.settings.adapters.as_ref().is_none_or(|list| list.iter().any(|one| one == adapter))
 }
 
 /// A client's text as an error may repeat it.
