@@ -40,12 +40,26 @@ pub fn check_head(head: &RequestHeader, limits: &Limits) -> Result<(), Refusal> 
         return Err(Refusal::BadRequest("the Host header is missing"));
     }
     if is_h1 && let Some(coding) = headers.get(TRANSFER_ENCODING) {
-        if headers.contains_key(CONTENT_LENGTH) {
-            return Err(Refusal::BadRequest("both Content-Length and Transfer-Encoding are given"));
-        }
         if headers.get_all(TRANSFER_ENCODING).iter().count() > 1 || !coding.as_bytes().eq_ignore_ascii_case(b"chunked") {
             return Err(Refusal::BadRequest("Transfer-Encoding must be chunked"));
         }
+    }
+    Ok(())
+}
+
+/// Refuses a body with two framings. Pingora drops the length before any hook can see it; the head as it came has both.
+pub fn check_framing(session: &ServerSession) -> Result<(), Refusal> {
+    if !session.req_header().headers.contains_key(TRANSFER_ENCODING) {
+        return Ok(());
+    }
+    let Some(session) = session.as_http1() else { return Ok(()) };
+    let head = session.get_headers_raw_bytes();
+    let is_length = |line: &[u8]| {
+        let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
+        name.eq_ignore_ascii_case(CONTENT_LENGTH.as_str().as_bytes())
+    };
+    if head.split(|byte| *byte == b'\n').any(is_length) {
+        return Err(Refusal::BadRequest("both Content-Length and Transfer-Encoding are given"));
     }
     Ok(())
 }

@@ -51,6 +51,7 @@ impl Gateway {
         ctx.live = Some(Arc::clone(&live));
         let head = session.req_header();
         intake::check_head(head, &live.config.limits)?;
+        intake::check_framing(&session.downstream_session)?;
         let path = head.uri.path().to_owned();
         ctx.surface = Surface::classify(head.method.as_str(), &path);
         match ctx.surface {

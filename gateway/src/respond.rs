@@ -1,7 +1,11 @@
 //! Answers the gateway writes itself.
 
+use std::time::Duration;
+
 use http::HeaderMap;
+use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
 use pingora_core::Result;
+use pingora_http::ResponseHeader;
 use pingora_proxy::Session;
 
 use crate::attempt;
@@ -12,6 +16,10 @@ use crate::retry::Failure;
 /// Longest client-given request id that is kept, in bytes. Servers put it into their own ids and logs.
 const ID: usize = 128;
 
+/// Pause between the last event of a broken HTTP/2 stream and its reset. A reset discards what the connection's task has
+/// not written yet, and there is no way to ask whether it has; it is woken at once, so this is plenty.
+const FLUSH: Duration = Duration::from_millis(50);
+
 /// The client's request id if it is fit to be passed on, or a new one.
 pub fn request_id(headers: &HeaderMap) -> String {
     let fit = |id: &&str| !id.is_empty() && id.len() <= ID && id.bytes().all(|byte| byte.is_ascii_graphic());
@@ -20,6 +28,25 @@ pub fn request_id(headers: &HeaderMap) -> String {
         .and_then(|value| value.to_str().ok())
         .filter(fit)
         .map_or_else(|| format!("{:032x}", fastrand::u128(..)), str::to_owned)
+}
+
+/// Removes what a server says of its own connection. `Transfer-Encoding` stays: Pingora frames the body by it.
+pub fn strip_connection_headers(response: &mut ResponseHeader) {
+    if response.status == http::StatusCode::SWITCHING_PROTOCOLS {
+        return;
+    }
+    let listed: Vec<String> = response
+        .headers
+        .get_all(CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(|name| name.trim().to_ascii_lowercase())
+        .filter(|name| name != TRANSFER_ENCODING.as_str() && name != CONTENT_LENGTH.as_str())
+        .collect();
+    for name in listed.iter().map(String::as_str).chain(["connection", "keep-alive", "proxy-connection", "te", "upgrade"]) {
+        response.remove_header(name);
+    }
 }
 
 /// Answers with a refusal and remembers it.
@@ -47,6 +74,9 @@ pub async fn failure(session: &mut Session, ctx: &mut Ctx) -> u16 {
         let event = ctx.attempt.observer.as_ref().and_then(|observer| observer.error_event(&message));
         if let Some(event) = event {
             let _ = session.write_response_body(Some(event), false).await;
+        }
+        if session.is_http2() {
+            tokio::time::sleep(FLUSH).await;
         }
         return 0;
     }
