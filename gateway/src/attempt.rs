@@ -167,7 +167,7 @@ fn settle(fleet: &Fleet, ctx: &mut Ctx, outcome: Outcome) {
         }
         ctx.attempt.summary = Some(summary);
     }
-    if outcome == Outcome::Failed
+    if matches!(outcome, Outcome::Failed | Outcome::TimedOut)
         && ctx.attempt.response_bytes > 0
         && let Some(endpoint) = &ctx.attempt.endpoint
     {
