@@ -5,4 +5,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod body;
+mod disconnect;
 mod harness;
+mod models;
+mod retry;
+mod soak;
+mod stream;

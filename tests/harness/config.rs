@@ -12,6 +12,7 @@ use super::ports::Ports;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Config {
     server: Vec<String>,
+    admin: Vec<String>,
     limits: Vec<String>,
     top: Vec<String>,
     pools: Vec<Pool>,
@@ -61,6 +62,12 @@ impl Config {
         self
     }
 
+    /// Sets something under `server.admin`, such as `token_file: /path`. Its address is set already.
+    pub(crate) fn admin(mut self, setting: &str) -> Self {
+        self.admin.push(setting.to_owned());
+        self
+    }
+
     /// Sets a key of the file itself, such as `default_model: chat` or `models: [...]`.
     pub(crate) fn top(mut self, setting: &str) -> Self {
         self.top.push(setting.to_owned());
@@ -75,8 +82,11 @@ impl Config {
     pub(super) fn yaml(&self, ports: &Ports) -> String {
         let mut yaml = format!(
             "server:\n  listen: [{{address: \"{}\"}}, {{address: \"{}\", h2c: true}}]\n  metrics: {{address: \"{}\"}}\n  \
-             admin: {{address: \"{}\"}}\n  threads: 2\n",
-            ports.h1, ports.h2, ports.metrics, ports.admin
+             admin: {{{}}}\n  threads: 2\n",
+            ports.h1,
+            ports.h2,
+            ports.metrics,
+            [vec![format!("address: \"{}\"", ports.admin)], self.admin.clone()].concat().join(", ")
         );
         for line in &self.server {
             let _ = writeln!(yaml, "  {line}");

@@ -92,6 +92,11 @@ impl Gateway {
         self.ports.h2
     }
 
+    /// Where operators ask and change things.
+    pub(crate) fn admin_addr(&self) -> SocketAddr {
+        self.ports.admin
+    }
+
     /// A fresh HTTP/1.1 connection.
     pub(crate) async fn h1(&self) -> Client {
         Client::h1(self.ports.h1).await
@@ -134,7 +139,8 @@ impl Gateway {
 
     /// Sum of the series with this name and at least these labels; 0 if there is none.
     pub(crate) async fn metric(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
-        self.samples().await.iter().filter(|sample| sample.is(name, labels)).map(|sample| sample.value).sum()
+        // From +0, which the sum of no floats is not.
+        self.samples().await.iter().filter(|one| one.is(name, labels)).fold(0.0, |sum, one| sum + one.value)
     }
 
     /// Waits until every gauge of something in flight is 0.

@@ -1,0 +1,142 @@
+//! A stream that breaks is never taken for one that ended: an error event in the API's own form, then an abnormal end.
+
+use serde_json::{Value, json};
+use spillway_sim::{Fault, FaultKind, Server};
+
+use crate::harness::{
+    Answer, Client, Config, End, Event, Events, Gateway, Scripted, config_for, post, sims, streamed, wait_until_quiet,
+};
+
+const APIS: [&str; 4] = ["/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages"];
+
+fn request_for(path: &str) -> String {
+    let mut body = json!({"model": "sim-model", "stream": true, "max_tokens": 50, "max_output_tokens": 50});
+    match path {
+        "/v1/completions" => body["prompt"] = "hello".into(),
+        "/v1/responses" => body["input"] = "hello".into(),
+        _ => body["messages"] = json!([{"role": "user", "content": "hello"}]),
+    }
+    body.to_string()
+}
+
+async fn stream(client: &mut Client, path: &str, id: &str) -> (Vec<Event>, End) {
+    let mut request = post(path, request_for(path));
+    request.headers_mut().insert("x-request-id", id.parse().unwrap());
+    let response = client.send(request).await.unwrap_or_else(|error| panic!("{path}: {error:?}"));
+    Events::of(response).rest().await
+}
+
+/// Asserts that the events end with an error as clients of that API expect it.
+fn assert_told(path: &str, events: &[Event]) {
+    let last = events.last().unwrap();
+    let told: Value = match path {
+        "/v1/chat/completions" | "/v1/completions" => {
+            assert_eq!(last.data, "[DONE]", "{path}: {events:?}");
+            events[events.len() - 2].json()
+        }
+        _ => {
+            assert_eq!(last.name, "error", "{path}: {events:?}");
+            last.json()
+        }
+    };
+    assert!(told["error"]["message"].is_string(), "{path}: the last event tells of no error: {told}");
+    if path == "/v1/messages" {
+        assert_eq!(told["type"], "error", "{told}");
+        assert_eq!(told["error"]["type"], "api_error", "{told}");
+    }
+    if path == "/v1/responses" {
+        assert_eq!(told["type"], "error", "{told}");
+        let before = events[events.len() - 2].json()["sequence_number"].as_u64().unwrap();
+        assert_eq!(told["sequence_number"], before + 1, "{told}");
+    }
+    let finished = |event: &Event| ["message_stop", "response.completed"].contains(&event.name.as_str());
+    assert!(!events.iter().any(finished), "{path}: looks like a finished answer");
+}
+
+/// Each API over both versions under a fault; returns how the streams ended.
+async fn broken_streams(sims: &[Server], gateway: &Gateway, fault: &Fault) -> Vec<End> {
+    sims[0].fault(fault.clone());
+    let mut ends = Vec::new();
+    for path in APIS {
+        for http in ["h1", "h2"] {
+            let mut client = if http == "h1" { gateway.h1().await } else { gateway.h2().await };
+            let id = format!("{http}{path}");
+            let (events, end) = stream(&mut client, path, &id).await;
+            assert_told(path, &events);
+            ends.push(end);
+            let line = gateway.logged(&id).await;
+            assert_eq!(line["status"], 200, "the head had gone out: {line}");
+            assert_ne!(line["error"], Value::Null, "a broken stream is not a success: {line}");
+            assert_eq!(line["attempts"], 1, "{line}");
+        }
+    }
+    gateway.assert_idle().await;
+    wait_until_quiet(sims).await;
+    let broken = gateway.metric("spillway_broken_streams_total", &[("pool", "main")]).await;
+    assert_eq!(broken, 8.0, "each one counts");
+    ends
+}
+
+#[tokio::test]
+async fn a_crash_in_mid_stream_is_told_in_the_stream_and_ends_it_abnormally() {
+    let sims = sims(1).await;
+    let gateway = Gateway::start(&config_for(&sims)).await;
+    let ends = broken_streams(&sims, &gateway, &Fault { after: 5, ..Fault::new(FaultKind::CrashMidstream) }).await;
+    assert_eq!(ends, [End::Broken; 8]);
+}
+
+#[tokio::test]
+async fn a_stream_cut_in_its_framing_is_told_in_the_stream_and_ends_it_abnormally() {
+    let sims = sims(1).await;
+    let gateway = Gateway::start(&config_for(&sims)).await;
+    let ends = broken_streams(&sims, &gateway, &Fault { after: 5, cut: true, ..Fault::new(FaultKind::Truncate) }).await;
+    assert_eq!(ends, [End::Broken; 8]);
+}
+
+#[tokio::test]
+async fn a_stream_without_its_end_marker_is_told_of_in_the_stream() {
+    let sims = sims(1).await;
+    let gateway = Gateway::start(&config_for(&sims)).await;
+    // Its framing ends properly, so the client's does; the event is what tells.
+    broken_streams(&sims, &gateway, &Fault { after: 5, ..Fault::new(FaultKind::Truncate) }).await;
+}
+
+#[tokio::test]
+async fn a_stream_that_falls_silent_is_ended_and_its_generation_too() {
+    let sims = sims(1).await;
+    let gateway = Gateway::start(&config_for(&sims).with("timeouts: {token_gap: 300ms}")).await;
+    let ends = broken_streams(&sims, &gateway, &Fault { after: 5, ..Fault::new(FaultKind::Stall) }).await;
+    assert_eq!(ends, [End::Broken; 8]);
+}
+
+#[tokio::test]
+async fn an_error_event_of_the_server_passes_as_it_is() {
+    let sims = sims(1).await;
+    let gateway = Gateway::start(&config_for(&sims)).await;
+    sims[0].fault(Fault { after: 5, ..Fault::new(FaultKind::ErrorMidstream) });
+    for path in APIS {
+        let mut client = gateway.h1().await;
+        let (through, _) = stream(&mut client, path, "one").await;
+        let (direct, _) = stream(&mut Client::h1(sims[0].addr()).await, path, "two").await;
+        assert_eq!(through.len(), direct.len(), "{path}: {through:?}");
+        let errors = |events: &[Event]| events.iter().filter(|event| event.data.contains("error")).count();
+        assert_eq!(errors(&through), errors(&direct), "{path}: a second error was added: {through:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_cut_answer_that_is_no_stream_ends_abnormally() {
+    let mut endpoint = Scripted::start().await;
+    let gateway = Gateway::start(&Config::default().pool("main", &[]).endpoint(&endpoint.url())).await;
+    for mut client in [gateway.h1().await, gateway.h2().await] {
+        let body = tokio::spawn(async move {
+            let response = client.send(post("/v1/chat/completions", streamed("hi", 1))).await.unwrap();
+            (Answer::read(response).await.is_err(), client).0
+        });
+        let mut call = endpoint.call().await;
+        call.send("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{\"id\":").await;
+        drop(call);
+        assert!(body.await.unwrap(), "half an answer looked like a whole one");
+    }
+    gateway.assert_idle().await;
+}
