@@ -1,4 +1,7 @@
-//! Rankings in seconds: lower is better. Stub.
+//! Rankings in seconds: lower is better.
+//!
+//! A cost is a sum of named terms, so that `explain` can show what made an endpoint expensive. Unlike a score, a cost is
+//! not scaled to its rivals: 80 ms stay 80 ms whoever else is a candidate.
 
 pub mod adaptive;
 
@@ -14,7 +17,7 @@ pub struct Term {
     pub unit: &'static str,
 }
 
-/// A table of cost terms: one row per candidate, one column per term.
+/// A table of cost terms, a row per candidate and a column per term. Made to be reused: it keeps its memory.
 #[derive(Clone, Debug, Default)]
 pub struct Terms {
     width: usize,
@@ -31,17 +34,27 @@ impl Terms {
 
     /// Sets one term of one candidate.
     pub fn set(&mut self, candidate: usize, term: usize, value: f64) {
-        self.values[candidate * self.width + term] = value;
+        self.row_mut(candidate)[term] = value;
     }
 
     /// One term of one candidate.
     pub fn get(&self, candidate: usize, term: usize) -> f64 {
-        self.values[candidate * self.width + term]
+        self.row(candidate)[term]
     }
 
-    /// The cost of one candidate: the sum of its terms.
+    /// All terms of one candidate.
+    pub fn row(&self, candidate: usize) -> &[f64] {
+        &self.values[candidate * self.width..][..self.width]
+    }
+
+    /// All terms of one candidate, to be written.
+    pub fn row_mut(&mut self, candidate: usize) -> &mut [f64] {
+        &mut self.values[candidate * self.width..][..self.width]
+    }
+
+    /// The cost of one candidate: the sum of its terms. Infinite when one of them is.
     pub fn total(&self, candidate: usize) -> f64 {
-        self.values[candidate * self.width..(candidate + 1) * self.width].iter().sum()
+        self.row(candidate).iter().sum()
     }
 }
 
@@ -49,8 +62,28 @@ impl Terms {
 pub trait Cost: Send + Sync {
     /// Name, as used in configuration.
     fn name(&self) -> &'static str;
+
     /// The terms, in the order of their columns.
     fn terms(&self) -> &'static [Term];
-    /// Writes every term of every candidate; `terms` has been reset to the right size.
+
+    /// Writes every term of every candidate; `terms` has been reset to the right size. No term is negative or not a
+    /// number; an infinite one rules a candidate out while there is another.
     fn cost(&self, request: &RequestInfo, candidates: &Candidates<'_>, terms: &mut Terms);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_used_again_remembers_nothing() {
+        let mut terms = Terms::default();
+        terms.reset(2, 3);
+        terms.set(1, 2, f64::INFINITY);
+        terms.set(1, 0, 0.5);
+        assert!(terms.total(1).is_infinite());
+        assert_eq!(terms.row(0), [0.0; 3]);
+        terms.reset(3, 2);
+        assert!((0..3).all(|candidate| terms.total(candidate).abs() < 1e-12), "{terms:?}");
+    }
 }

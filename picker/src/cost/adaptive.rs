@@ -1,10 +1,62 @@
-//! Expected time cost. Stub.
+//! Expected time cost: what a request would wait and take on an endpoint, and what it would cost the others there.
+//!
+//! Load comes from our own events only; scrapes give what changes slowly (cache size and use, adapters) and the load of
+//! other gateways, and a fact that is stale drops out of the formula. What a newcomer gets wrong: the shortest expected
+//! TTFT alone is *not* the best choice. It crowds streams together while the pool is idle, and near saturation it gives
+//! up the cached prefix that keeps the pool from saturating. Externality and decode are there for these two.
 
 use super::{Cost, Term, Terms};
+use crate::learn::Rates;
 use crate::request::RequestInfo;
-use crate::view::Candidates;
+use crate::view::{AdapterState, Candidates};
 
-/// Expected time cost of a request, to itself and to others.
+/// Weight of a second of decoding against a second of TTFT: a reader notices the first token more than the pace. At 0.2
+/// it gives up prefixes under load, at 0 it crowds streams together.
+const DECODE_WEIGHT: f64 = 0.05;
+
+/// Price of evicting what an uncached prompt displaces, as a share of what computing the prompt costs. One: what goes was
+/// as dear to compute and will be wanted again.
+const EVICTION_PRICE: f64 = 1.0;
+
+/// Utilisation past which the delay formula is not followed further; it has no finite value at 1.
+const MAX_UTILISATION: f64 = 0.98;
+
+/// Cache use from which requests wait for memory, and the further use over which that becomes all they wait for.
+const MEMORY_BOUND_FROM: f64 = 0.80;
+const MEMORY_BOUND_OVER: f64 = 0.15;
+
+/// Cache use above which an endpoint gets no prefix that another holds.
+const NO_COPY_ABOVE: f64 = 0.90;
+
+/// Tokens by which an endpoint must be behind the best before its share of a prefix counts as a new copy.
+const COPY_TOKENS: f64 = 512.0;
+
+/// Requests by which a scrape and our own events may differ because of what was on the wire. Fewer are not taken for the
+/// load of others.
+const SCRAPE_SLACK: f64 = 2.0;
+
+/// Seconds to load an adapter: between some milliseconds from the host's memory and more than a second from a disk.
+const ADAPTER_LOAD: f64 = 0.1;
+
+/// Least mean prefill time, so that an endpoint that has not served yet has a finite speed.
+const LEAST_SERVICE: f64 = 1e-4;
+
+const TERMS: [Term; 6] = [
+    // Prefill work ahead of the request.
+    Term { name: "wait", unit: "s" },
+    // Its own prefill.
+    Term { name: "prefill", unit: "s" },
+    // Delay to later arrivals, and the price of what is evicted.
+    Term { name: "externality", unit: "s" },
+    // Its own decoding and what it slows, weighted.
+    Term { name: "decode", unit: "s" },
+    // Loading its adapter, and evicting another.
+    Term { name: "adapter", unit: "s" },
+    // Infinite where it would copy a prefix into a full cache.
+    Term { name: "copy", unit: "s" },
+];
+
+/// The default cost.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Adaptive;
 
@@ -14,14 +66,147 @@ impl Cost for Adaptive {
     }
 
     fn terms(&self) -> &'static [Term] {
-        &[Term { name: "ttft", unit: "s" }]
+        &TERMS
     }
 
     fn cost(&self, _request: &RequestInfo, candidates: &Candidates<'_>, terms: &mut Terms) {
+        let pool = candidates.pool();
+        let mut job = Job {
+            prompt: pool.prompt_tokens,
+            output: pool.output_tokens,
+            arrival_rate: pool.arrival_rate,
+            residence: pool.mean_residence,
+            speed: 0.0,
+            best_cached: 0.0,
+        };
         for i in 0..candidates.len() {
-            let rates = candidates.rates(i);
-            let uncached = (candidates.pool().prompt_tokens - candidates.cached_tokens(i)).max(0.0);
-            terms.set(i, 0, candidates.pending(i) + rates.a + rates.b * uncached);
+            job.speed += 1.0 / candidates.mean_service(i).max(LEAST_SERVICE);
+            job.best_cached = job.best_cached.max(candidates.cached_tokens(i));
+        }
+        for i in 0..candidates.len() {
+            terms.row_mut(i).copy_from_slice(&job.price(&Site::read(candidates, i)));
         }
     }
 }
+
+/// What is the same for all candidates.
+#[derive(Clone, Copy, Debug)]
+struct Job {
+    prompt: f64,
+    output: f64,
+    /// Requests per second to the pool.
+    arrival_rate: f64,
+    /// Seconds a request holds its cache.
+    residence: f64,
+    /// Prefills per second of all candidates together.
+    speed: f64,
+    /// Cached tokens on the candidate that has most.
+    best_cached: f64,
+}
+
+/// One candidate. Tokens, seconds and shares.
+#[derive(Clone, Copy, Debug)]
+struct Site {
+    rates: Rates,
+    mean_service: f64,
+    cached: f64,
+    pending: f64,
+    streams: f64,
+    others_waiting: f64,
+    others_streams: f64,
+    kv_usage: Option<f64>,
+    kv_tokens: Option<f64>,
+    adapter: AdapterState,
+    adapter_room: Option<bool>,
+}
+
+impl Site {
+    fn read(candidates: &Candidates<'_>, i: usize) -> Self {
+        let others = (candidates.outside(i) - SCRAPE_SLACK).max(0.0);
+        let queued = candidates.queued(i).unwrap_or(0.0);
+        let others_waiting = (queued - candidates.prefills_scraped(i)).clamp(0.0, others);
+        Self {
+            rates: candidates.rates(i),
+            mean_service: candidates.mean_service(i).max(LEAST_SERVICE),
+            cached: candidates.cached_tokens(i),
+            pending: candidates.pending(i),
+            streams: candidates.decodes(i),
+            others_waiting,
+            others_streams: others - others_waiting,
+            kv_usage: candidates.kv_usage(i),
+            kv_tokens: candidates.kv_tokens(i),
+            adapter: candidates.adapter(i),
+            adapter_room: candidates.adapter_room(i),
+        }
+    }
+}
+
+impl Job {
+    /// The terms, in the order of [`TERMS`].
+    fn price(&self, site: &Site) -> [f64; TERMS.len()] {
+        let uncached = (self.prompt - site.cached).max(0.0);
+        let wait = site.pending + site.others_waiting * site.mean_service;
+        let prefill = self.prefill(site, uncached);
+        let terms = [
+            wait,
+            prefill,
+            self.externality(site, uncached, wait, prefill),
+            self.decode(site, uncached),
+            adapter(site),
+            self.copy(site),
+        ];
+        // The mean of a pool and the rates of an endpoint are sane by themselves; this is for the custom and the new.
+        terms.map(|term| if term.is_nan() { 0.0 } else { term.max(0.0) })
+    }
+
+    /// Seconds from the request's turn to its first token. Short of cache memory, that is its share of the cache times
+    /// the time for which others hold theirs.
+    fn prefill(&self, site: &Site, uncached: f64) -> f64 {
+        let computing = site.rates.prefill(uncached);
+        match (site.kv_usage, site.kv_tokens) {
+            (Some(usage), Some(tokens)) if tokens > 0.0 => {
+                let bound = ((usage - MEMORY_BOUND_FROM) / MEMORY_BOUND_OVER).clamp(0.0, 1.0);
+                computing.max(bound * (uncached + self.output) * self.residence / tokens)
+            }
+            _ => computing,
+        }
+    }
+
+    /// The delay that a job adds to those who come after it, in a queue served in order, and the price of evictions.
+    ///
+    /// An endpoint's arrivals are its share of the pool's by speed. Its own count would prove itself right: who is sent
+    /// much would look like who attracts much.
+    fn externality(&self, site: &Site, uncached: f64, wait: f64, prefill: f64) -> f64 {
+        let arrivals = self.arrival_rate / (site.mean_service * self.speed);
+        let utilisation = (arrivals * site.mean_service).max(site.kv_usage.unwrap_or(0.0)).min(MAX_UTILISATION);
+        prefill * arrivals * (wait + prefill / 2.0) / (1.0 - utilisation) + EVICTION_PRICE * site.rates.b * uncached
+    }
+
+    /// Decoding of the request itself, and the stall of the streams that run there: once for its prefill, then at each
+    /// of its tokens.
+    fn decode(&self, site: &Site, uncached: f64) -> f64 {
+        let streams = site.streams + site.others_streams;
+        let own = self.output * site.rates.gap(streams + 1.0);
+        let stall = streams * (site.rates.b * uncached + self.output * site.rates.t1);
+        DECODE_WEIGHT * (own + stall)
+    }
+
+    /// Infinite on a full endpoint that lacks what another has; that other is never charged, so one always remains.
+    fn copy(&self, site: &Site) -> f64 {
+        let is_copy = self.best_cached - site.cached >= COPY_TOKENS;
+        if is_copy && site.kv_usage.is_some_and(|usage| usage > NO_COPY_ABOVE) { f64::INFINITY } else { 0.0 }
+    }
+}
+
+/// Loading the adapter where it is not, twice that where another must go for it: that one will be loaded again.
+fn adapter(site: &Site) -> f64 {
+    match (site.adapter, site.adapter_room) {
+        (AdapterState::Running | AdapterState::Unknown, _) => 0.0,
+        (AdapterState::Waiting, _) => ADAPTER_LOAD / 2.0,
+        (AdapterState::Absent, Some(false)) => ADAPTER_LOAD * 2.0,
+        (AdapterState::Absent, _) => ADAPTER_LOAD,
+    }
+}
+
+#[cfg(test)]
+mod tests;
