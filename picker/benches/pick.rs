@@ -1,5 +1,7 @@
 //! How long one decision takes, reservation and release included, by policy and size of the fleet.
 
+#![expect(missing_docs, reason = "criterion's macro makes a public function without")]
+
 use std::hint::black_box;
 use std::sync::Arc;
 
@@ -15,8 +17,8 @@ use spillway_picker::time::Time;
 /// A prompt of 8 KiB: 32 blocks.
 fn request(seed: u64) -> RequestInfo {
     let mut hasher = PrefixHasher::new(Depths::default());
-    let text: String = (0..1_024_u64).map(|i| format!("{:08x}", seed.wrapping_mul(31).wrapping_add(i) as u32)).collect();
-    hasher.text(text.as_bytes());
+    let text: Vec<u8> = (0..1_024_u64).flat_map(|i| seed.wrapping_mul(31).wrapping_add(i).to_le_bytes()).collect();
+    hasher.text(&text);
     let prompt = Arc::new(hasher.finish(seed, None));
     RequestInfo { model: "m".into(), prompt, streams: true, ..RequestInfo::default() }
 }

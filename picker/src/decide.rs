@@ -189,7 +189,7 @@ fn reserve(pool: &Arc<Pool>, round: &mut Round<'_>, is_last: bool) -> Option<Pic
                 ttft: pick.predicted_ttft.unwrap_or_default(),
                 uncached: f64::from(pick.uncached_tokens),
                 output: round.view.output_tokens,
-                believed_blocks: round.scratch.rows[position].cached_blocks as usize,
+                believed_blocks: round.scratch.table.beliefs[position].cached_blocks as usize,
             };
             pick.flight = Some(Flight::depart(pool, round.topology, endpoint, round.request, &departure, round.now));
             if let Some(key) = round.ring_key() {
@@ -204,15 +204,16 @@ fn reserve(pool: &Arc<Pool>, round: &mut Round<'_>, is_last: bool) -> Option<Pic
 
 fn pick(round: &Round<'_>, choice: Choice) -> Pick {
     let position = round.position(choice);
-    let row = &round.scratch.rows[position];
+    let table = &round.scratch.table;
+    let cached = table.beliefs[position].cached_tokens;
     let prompt = round.view.prompt_tokens;
     Pick {
         endpoint: round.topology.endpoints[position].clone(),
         flight: None,
         reason: choice.reason,
         affinity: round.affinity(choice),
-        predicted_ttft: Some(Duration::from_secs_f64(row.pending + round.service(position))),
-        cached_tokens: row.cached_tokens as u32,
-        uncached_tokens: (prompt - row.cached_tokens).max(0.0) as u32,
+        predicted_ttft: Some(Duration::from_secs_f64(table.ours[position].pending + round.service(position))),
+        cached_tokens: cached as u32,
+        uncached_tokens: (prompt - cached).max(0.0) as u32,
     }
 }

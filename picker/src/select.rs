@@ -51,9 +51,18 @@ fn collect(values: &[f64], tied: &mut Vec<u32>, is_tied: impl Fn(f64) -> bool) {
 }
 
 /// The tied candidate with the fewest requests in flight for its weight; among several, the one whose turn it is.
-pub(crate) fn least_busy(tied: &mut Vec<u32>, candidates: &Candidates<'_>, rotation: u64) -> usize {
-    let least = tied.iter().map(|i| candidates.busyness(*i as usize)).fold(f64::INFINITY, f64::min);
-    tied.retain(|i| candidates.busyness(*i as usize) <= least + EQUAL);
+/// `busyness` is memory to use.
+pub(crate) fn least_busy(
+    tied: &mut Vec<u32>,
+    busyness: &mut Vec<f64>,
+    candidates: &Candidates<'_>,
+    rotation: u64,
+) -> usize {
+    busyness.clear();
+    busyness.extend(tied.iter().map(|i| candidates.busyness(*i as usize)));
+    let least = busyness.iter().copied().fold(f64::INFINITY, f64::min);
+    let mut each = busyness.iter();
+    tied.retain(|_| each.next().is_some_and(|busy| *busy <= least + EQUAL));
     tied[(rotation % tied.len() as u64) as usize] as usize
 }
 

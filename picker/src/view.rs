@@ -1,16 +1,19 @@
-//! What one decision sees: a row of facts per endpoint, read once, so that every filter and scorer judges the same instant.
+//! What one decision sees: columns of facts on each endpoint, read once, so that every filter and scorer judges the same instant.
 //!
 //! Positions count candidates, not endpoints: after filtering, position 3 is the fourth endpoint that is left. Unknown facts
 //! are `None`; treating them as zero would send everything to the endpoint of which least is known.
 
+pub(crate) mod table;
+
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::learn::Rates;
-use crate::ledger::{Load, UNIT};
-use crate::pool::{Endpoint, Freshness, State};
+use crate::ledger::UNIT;
+use crate::pool::{Endpoint, Freshness};
 use crate::time::Time;
+
+use table::{OFF_WALK, Table};
 
 /// Where a request's LoRA adapter stands on one endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,94 +49,11 @@ pub struct PoolView {
     pub bytes_per_token: f64,
 }
 
-/// One endpoint at the instant of the decision. `NaN` stands for unknown inside; accessors give `None`.
-#[derive(Clone, Debug)]
-pub(crate) struct Row {
-    pub(crate) queued: f64,
-    pub(crate) running: f64,
-    pub(crate) kv_usage: f64,
-    pub(crate) kv_tokens: f64,
-    pub(crate) facts_age: f64,
-    pub(crate) freshness: Freshness,
-    pub(crate) outside: f64,
-    pub(crate) load: Load,
-    pub(crate) prefills: u32,
-    pub(crate) decodes: u32,
-    pub(crate) prefills_scraped: u32,
-    pub(crate) decodes_scraped: u32,
-    pub(crate) pending: f64,
-    pub(crate) mean_service: f64,
-    pub(crate) rates: Rates,
-    pub(crate) cached_tokens: f64,
-    /// Leading blocks the index believes to be there; the ring prior is not among them.
-    pub(crate) cached_blocks: u32,
-    pub(crate) ring_position: u32,
-    pub(crate) in_service: bool,
-    pub(crate) demoted: bool,
-    pub(crate) adapter: AdapterState,
-    pub(crate) adapter_room: Option<bool>,
-}
-
-/// Stands for a place on the walk that the decision did not reach.
-pub(crate) const OFF_WALK: u32 = u32::MAX;
-
-impl Row {
-    /// Reads one endpoint.
-    pub(crate) fn read(state: &State, adapter: Option<&str>, stale_after: Duration, now: Time) -> Self {
-        state.settle(now);
-        let sheet = &state.sheet;
-        let (freshness, facts_age) = sheet.freshness(stale_after, now);
-        let is_fresh = freshness == Freshness::Fresh;
-        let fresh = |value: f64| if is_fresh { value } else { f64::NAN };
-        let (queued, running) = (fresh(sheet.queued.get()), fresh(sheet.running.get()));
-        let scraped_own = |count: &AtomicU32| if is_fresh { count.load(Ordering::Relaxed) } else { 0 };
-        let (prefills_scraped, decodes_scraped) = (scraped_own(&sheet.prefills_then), scraped_own(&sheet.decodes_then));
-        // A page with only one of the two still shows a lower bound. Comparisons with NaN are false, `max` drops it.
-        let scraped = queued.max(0.0) + running.max(0.0);
-        let kv_tokens = sheet.kv_tokens.get();
-        let kv_added = if kv_tokens > 0.0 { sheet.kv_added.get() / kv_tokens } else { 0.0 };
-        let kv_usage = fresh(sheet.kv_usage.get()) + kv_added;
-        let (adapter, adapter_room) =
-            adapter.map_or((AdapterState::Unknown, None), |adapter| state.adapter(adapter, is_fresh));
-        Self {
-            queued,
-            running,
-            kv_usage: if kv_usage > 1.0 { 1.0 } else { kv_usage },
-            kv_tokens,
-            facts_age,
-            freshness,
-            outside: (scraped - f64::from(prefills_scraped + decodes_scraped)).max(0.0),
-            load: state.ledger.load(),
-            prefills: sheet.prefills.load(Ordering::Relaxed),
-            decodes: sheet.decodes.load(Ordering::Relaxed),
-            prefills_scraped,
-            decodes_scraped,
-            pending: sheet.pending(now),
-            mean_service: sheet.mean_service.get(),
-            rates: sheet.rates(),
-            cached_tokens: 0.0,
-            cached_blocks: 0,
-            ring_position: OFF_WALK,
-            in_service: state.health.is_up(now)
-                && !state.health.is_draining()
-                && !(is_fresh && sheet.asleep.load(Ordering::Relaxed)),
-            demoted: state.health.is_demoted(now),
-            adapter,
-            adapter_room,
-        }
-    }
-
-    /// Requests there, ours and those of others, for one unit of weight.
-    pub(crate) fn busyness(&self, weight: f64) -> f64 {
-        (f64::from(self.load.requests) + self.outside) / weight
-    }
-}
-
 /// The endpoints a filter, scorer or cost judges, by position in `0..len()`.
 #[derive(Clone, Copy)]
 pub struct Candidates<'a> {
     pub(crate) endpoints: &'a [Arc<Endpoint>],
-    pub(crate) rows: &'a [Row],
+    pub(crate) table: &'a Table,
     pub(crate) positions: &'a [u32],
     pub(crate) pool: &'a PoolView,
     pub(crate) now: Time,
@@ -144,8 +64,16 @@ fn known(value: f64) -> Option<f64> {
 }
 
 impl Candidates<'_> {
-    fn row(&self, i: usize) -> &Row {
-        &self.rows[self.positions[i] as usize]
+    fn position(&self, i: usize) -> usize {
+        self.positions[i] as usize
+    }
+
+    fn scraped(&self, i: usize) -> &table::Scraped {
+        &self.table.scraped[self.position(i)]
+    }
+
+    fn ours(&self, i: usize) -> &table::Ours {
+        &self.table.ours[self.position(i)]
     }
 
     /// Number of candidates.
@@ -165,7 +93,7 @@ impl Candidates<'_> {
 
     /// The endpoint at `i`.
     pub fn endpoint(&self, i: usize) -> &Endpoint {
-        &self.endpoints[self.positions[i] as usize]
+        &self.endpoints[self.position(i)]
     }
 
     /// What is known of the pool as a whole.
@@ -175,119 +103,119 @@ impl Candidates<'_> {
 
     /// Requests waiting inside the engine at its last scrape. `None` when never scraped, stale or frozen.
     pub fn queued(&self, i: usize) -> Option<f64> {
-        known(self.row(i).queued)
+        known(self.scraped(i).queued)
     }
 
     /// Requests running inside the engine at its last scrape. `None` when never scraped, stale or frozen.
     pub fn running(&self, i: usize) -> Option<f64> {
-        known(self.row(i).running)
+        known(self.scraped(i).running)
     }
 
     /// Share of the key-value cache in use at the last scrape, 0 to 1. `None` when never scraped, stale or frozen.
     pub fn kv_usage(&self, i: usize) -> Option<f64> {
-        known(self.row(i).kv_usage)
+        known(self.scraped(i).kv_usage)
     }
 
     /// Size of the key-value cache in tokens. Does not go stale.
     pub fn kv_tokens(&self, i: usize) -> Option<f64> {
-        known(self.row(i).kv_tokens)
+        known(self.scraped(i).kv_tokens)
     }
 
     /// Age of the last scrape, `None` when there was none.
     pub fn facts_age(&self, i: usize) -> Option<Duration> {
-        known(self.row(i).facts_age).map(Duration::from_secs_f64)
+        known(self.scraped(i).age).map(Duration::from_secs_f64)
     }
 
     /// How far the scraped facts can be trusted. Those that change quickly are `None` unless this is `Fresh`.
     pub fn freshness(&self, i: usize) -> Freshness {
-        self.row(i).freshness
+        self.scraped(i).freshness
     }
 
     /// Requests there that are not ours: scraped minus our own as of that scrape, at least 0; 0 when unknown.
     pub fn outside(&self, i: usize) -> f64 {
-        self.row(i).outside
+        self.scraped(i).outside
     }
 
     /// Our own requests in flight there. Exact.
     pub fn in_flight(&self, i: usize) -> f64 {
-        f64::from(self.row(i).load.requests)
+        f64::from(self.ours(i).load.requests)
     }
 
     /// Our own requests there that have no first token yet. Exact for streams, predicted for the others.
     pub fn prefills(&self, i: usize) -> f64 {
-        f64::from(self.row(i).prefills)
+        f64::from(self.ours(i).prefills)
     }
 
     /// Our own requests there that are past their first token.
     pub fn decodes(&self, i: usize) -> f64 {
-        f64::from(self.row(i).decodes)
+        f64::from(self.ours(i).decodes)
     }
 
     /// Our own prefills there when `queued` was scraped; 0 when it is unknown.
     pub fn prefills_scraped(&self, i: usize) -> f64 {
-        f64::from(self.row(i).prefills_scraped)
+        f64::from(self.scraped(i).prefills)
     }
 
     /// Our own decoding streams there when `running` was scraped; 0 when it is unknown.
     pub fn decodes_scraped(&self, i: usize) -> f64 {
-        f64::from(self.row(i).decodes_scraped)
+        f64::from(self.scraped(i).decodes)
     }
 
     /// Requests in flight there, ours and those of others, for one unit of the endpoint's weight.
     pub fn busyness(&self, i: usize) -> f64 {
-        self.row(i).busyness(self.endpoint(i).weight)
+        self.table.busyness(self.position(i))
     }
 
     /// Our own load there in request equivalents: a prefill by its size, a decoding stream as a quarter.
     pub fn equivalents(&self, i: usize) -> f64 {
-        f64::from(self.row(i).load.units) / f64::from(UNIT)
+        f64::from(self.ours(i).load.units) / f64::from(UNIT)
     }
 
     /// Seconds of prefill dispatched there that are still ahead of a new request.
     pub fn pending(&self, i: usize) -> f64 {
-        self.row(i).pending
+        self.ours(i).pending
     }
 
     /// Running mean of the prefill time of what was sent there, seconds; the pool's when nothing was.
     pub fn mean_service(&self, i: usize) -> f64 {
-        known(self.row(i).mean_service).unwrap_or(self.pool.mean_service)
+        known(self.ours(i).mean_service).unwrap_or(self.pool.mean_service)
     }
 
     /// Learned speed of the endpoint.
     pub fn rates(&self, i: usize) -> Rates {
-        self.row(i).rates
+        self.table.rates[self.position(i)]
     }
 
     /// Tokens of this request's prompt believed to be cached there.
     pub fn cached_tokens(&self, i: usize) -> f64 {
-        self.row(i).cached_tokens
+        self.table.beliefs[self.position(i)].cached_tokens
     }
 
     /// Where the request's adapter stands there; `Unknown` when it needs none.
     pub fn adapter(&self, i: usize) -> AdapterState {
-        self.row(i).adapter
+        self.table.adapters.get(self.position(i)).map_or(AdapterState::Unknown, |(state, _)| *state)
     }
 
     /// Whether the endpoint can load one more adapter without dropping one; `None` when unknown.
     pub fn adapter_room(&self, i: usize) -> Option<bool> {
-        self.row(i).adapter_room
+        self.table.adapters.get(self.position(i)).and_then(|(_, room)| *room)
     }
 
     /// Place on the walk of the request's ring key, 0 for its owner. Only as far as the decision had to walk: `None` beyond
     /// the first endpoint with room, and for a request without a ring key.
     pub fn ring_position(&self, i: usize) -> Option<u32> {
-        let position = self.row(i).ring_position;
-        (position != OFF_WALK).then_some(position)
+        let place = self.table.beliefs[self.position(i)].ring_position;
+        (place != OFF_WALK).then_some(place)
     }
 
     /// Whether the endpoint is up, awake and not draining.
     pub fn is_in_service(&self, i: usize) -> bool {
-        self.row(i).in_service
+        self.table.service[self.position(i)].is_up
     }
 
     /// Whether others are preferred for a moment: it refused a connection or said that it is full.
     pub fn is_demoted(&self, i: usize) -> bool {
-        self.row(i).demoted
+        self.table.service[self.position(i)].is_demoted
     }
 
     /// Whether the endpoint lists `model` among its models and adapters; `None` when its list is not known.

@@ -5,8 +5,7 @@
 
 use crate::config::Affinity;
 use crate::ledger::{Load, UNIT};
-use crate::pool::Endpoint;
-use crate::view::Row;
+use crate::view::table::Ours;
 
 /// The bound of one decision, for a request of one size.
 #[derive(Clone, Copy, Debug)]
@@ -22,17 +21,17 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// Bounds among the eligible endpoints, given as rows with their endpoints, for a request of `size` units.
+    /// Bounds among the eligible endpoints, for a request of `size` units.
     pub(crate) fn new<'a>(
-        eligible: impl Iterator<Item = (&'a Row, &'a Endpoint)>,
+        eligible: impl Iterator<Item = &'a Ours>,
         affinity: &Affinity,
         size: u32,
         counts_requests: bool,
     ) -> Self {
         let (mut total, mut weight) = (0.0, 0.0);
-        for (row, endpoint) in eligible {
-            total += f64::from(if counts_requests { row.load.requests } else { row.load.units });
-            weight += endpoint.weight;
+        for ours in eligible {
+            total += f64::from(if counts_requests { ours.load.requests } else { ours.load.units });
+            weight += ours.weight;
         }
         let (added, unit) = if counts_requests { (1, 1) } else { (size, UNIT) };
         let share = affinity.load_factor * (total + f64::from(added)) / weight;
@@ -47,8 +46,8 @@ impl Bounds {
 
     /// The most the endpoint may hold, the request included. Never less than the request itself: an idle endpoint has room
     /// for any one.
-    pub(crate) fn limit(&self, endpoint: &Endpoint) -> Load {
-        let limit = ((self.per_weight * endpoint.weight) as u32).max(self.added);
+    pub(crate) fn limit(&self, weight: f64) -> Load {
+        let limit = ((self.per_weight * weight) as u32).max(self.added);
         if self.counts_requests {
             Load { requests: limit.min(self.most_requests), units: u32::MAX }
         } else {
@@ -58,33 +57,33 @@ impl Bounds {
 
     /// The most the endpoint may hold when every one is over its bound: what it held when the decision saw it, and the
     /// request. Still a bound, so that two threads do not both take the least loaded for theirs.
-    pub(crate) fn limit_over(&self, row: &Row) -> Load {
-        let requests = (row.load.requests.saturating_add(1)).min(self.most_requests);
+    pub(crate) fn limit_over(&self, ours: &Ours) -> Load {
+        let requests = (ours.load.requests.saturating_add(1)).min(self.most_requests);
         if self.counts_requests {
             Load { requests, units: u32::MAX }
         } else {
-            Load { requests: self.most_requests, units: row.load.units.saturating_add(self.added) }
+            Load { requests: self.most_requests, units: ours.load.units.saturating_add(self.added) }
         }
     }
 
     /// Whether the request fits.
-    pub(crate) fn has_room(&self, row: &Row, endpoint: &Endpoint) -> bool {
-        let limit = self.limit(endpoint);
+    pub(crate) fn has_room(&self, ours: &Ours) -> bool {
+        let limit = self.limit(ours.weight);
         if self.counts_requests {
-            row.load.requests < limit.requests
+            ours.load.requests < limit.requests
         } else {
-            row.load.requests < limit.requests && row.load.units.saturating_add(self.added) <= limit.units
+            ours.load.requests < limit.requests && ours.load.units.saturating_add(self.added) <= limit.units
         }
     }
 
     /// Load for one unit of weight, to find the least loaded.
-    pub(crate) fn relative(&self, row: &Row, endpoint: &Endpoint) -> f64 {
-        f64::from(if self.counts_requests { row.load.requests } else { row.load.units }) / endpoint.weight
+    pub(crate) fn relative(&self, ours: &Ours) -> f64 {
+        f64::from(if self.counts_requests { ours.load.requests } else { ours.load.units }) / ours.weight
     }
 
     /// The limit in request equivalents (or requests, where those are counted), for explain.
-    pub(crate) fn shown(&self, endpoint: &Endpoint) -> f64 {
-        let limit = self.limit(endpoint);
+    pub(crate) fn shown(&self, weight: f64) -> f64 {
+        let limit = self.limit(weight);
         if self.counts_requests { f64::from(limit.requests) } else { f64::from(limit.units) / f64::from(UNIT) }
     }
 }

@@ -11,10 +11,11 @@ use crate::ledger::{self, Load};
 use crate::policy::{Plan, Ranking};
 use crate::pool::topology::Topology;
 use crate::request::{RequestInfo, Turn};
-use crate::ring::Seen;
+use crate::ring::{Ring, Seen};
 use crate::select::{self, Select};
 use crate::time::Time;
-use crate::view::{Candidates, OFF_WALK, PoolView, Row};
+use crate::view::table::{Ours, Table};
+use crate::view::{Candidates, PoolView};
 
 /// Share of a prompt nobody is known to hold that counts as cached on its ring owner, when other gateways may have sent it
 /// there. Below one, since it is a guess; high enough to outweigh the noise of the cost.
@@ -52,7 +53,7 @@ pub(crate) struct Choice {
 }
 
 impl<'a> Round<'a> {
-    /// Looks at every endpoint and filters. On failure the rows and the reasons of removal are there all the same.
+    /// Looks at every endpoint and filters. On failure the table and the reasons of removal are there all the same.
     pub(crate) fn new(
         topology: &'a Topology,
         known: &'a KnownKeys,
@@ -62,7 +63,18 @@ impl<'a> Round<'a> {
         view: PoolView,
         scratch: &'a mut Scratch,
     ) -> (Self, Result<(), NoPick>) {
-        let mut round = Self { topology, known, request, turn, now, view, scratch, best_cached: 0.0, prior_applies: false, bounds: None };
+        let mut round = Self {
+            topology,
+            known,
+            request,
+            turn,
+            now,
+            view,
+            scratch,
+            best_cached: 0.0,
+            prior_applies: false,
+            bounds: None,
+        };
         round.see();
         let left = round.filter();
         if left.is_ok() {
@@ -84,7 +96,7 @@ impl<'a> Round<'a> {
     pub(crate) fn candidates(&self) -> Candidates<'_> {
         Candidates {
             endpoints: &self.topology.endpoints,
-            rows: &self.scratch.rows,
+            table: &self.scratch.table,
             positions: &self.scratch.kept,
             pool: &self.view,
             now: self.now,
@@ -93,11 +105,7 @@ impl<'a> Round<'a> {
 
     fn see(&mut self) {
         let Self { topology, request, scratch, now, .. } = self;
-        let adapter = request.adapter.as_deref();
-        scratch.rows.clear();
-        scratch.rows.extend(
-            topology.endpoints.iter().map(|endpoint| Row::read(&endpoint.state, adapter, topology.stale_after, *now)),
-        );
+        scratch.table.read(&topology.members, request.adapter.as_deref(), topology.stale_after, *now);
         if topology.reads_prefixes() && !request.prompt.blocks.is_empty() {
             topology.index.matches(&request.prompt.blocks, &mut scratch.matches);
             // At least one token is always computed.
@@ -105,8 +113,9 @@ impl<'a> Round<'a> {
             for &(slot, blocks) in &scratch.matches.found {
                 if let Some(position) = topology.position(slot) {
                     let cached = request.prompt.share(blocks as usize) * self.view.prompt_tokens;
-                    scratch.rows[position].cached_tokens = cached.min(most);
-                    scratch.rows[position].cached_blocks = blocks;
+                    let belief = &mut scratch.table.beliefs[position];
+                    belief.cached_tokens = cached.min(most);
+                    belief.cached_blocks = blocks;
                 }
             }
         }
@@ -114,7 +123,7 @@ impl<'a> Round<'a> {
 
     fn filter(&mut self) -> Result<(), NoPick> {
         let Self { topology, request, scratch, now, view, .. } = self;
-        let count = scratch.rows.len();
+        let count = scratch.table.len();
         scratch.keep.reset(count);
         scratch.kept.clear();
         if count == 0 {
@@ -124,7 +133,7 @@ impl<'a> Round<'a> {
         scratch.all.extend(0..count as u32);
         let candidates = Candidates {
             endpoints: &topology.endpoints,
-            rows: &scratch.rows,
+            table: &scratch.table,
             positions: &scratch.all,
             pool: view,
             now: *now,
@@ -142,7 +151,7 @@ impl<'a> Round<'a> {
     /// With several gateways, a prefix unknown here is believed to be on its ring owner, where any of them sends it.
     fn take_prior(&mut self) {
         self.best_cached =
-            self.scratch.kept.iter().map(|i| self.scratch.rows[*i as usize].cached_tokens).fold(0.0, f64::max);
+            self.scratch.kept.iter().map(|i| self.scratch.table.beliefs[*i as usize].cached_tokens).fold(0.0, f64::max);
         let Some(key) = self.ring_key().filter(|_| self.topology.reads_prefixes()) else { return };
         let is_unknown = if self.known.knows(key) {
             self.best_cached == 0.0
@@ -153,15 +162,18 @@ impl<'a> Round<'a> {
         if self.prior_applies || self.plan().walks_first() {
             let owner = self.walk(key).map(|(position, _)| position);
             if let Some(owner) = owner.filter(|_| self.prior_applies) {
-                let row = &mut self.scratch.rows[owner];
-                row.cached_tokens = row.cached_tokens.max(PRIOR_CACHED * self.view.prompt_tokens);
+                let belief = &mut self.scratch.table.beliefs[owner];
+                belief.cached_tokens = belief.cached_tokens.max(PRIOR_CACHED * self.view.prompt_tokens);
             }
         }
     }
 
     /// What the request counts in the ledger when sent to the endpoint at `position`.
     pub(crate) fn size_at(&self, position: usize) -> u32 {
-        ledger::size(self.view.prompt_tokens - self.scratch.rows[position].cached_tokens, self.view.mean_uncached)
+        ledger::size(
+            self.view.prompt_tokens - self.scratch.table.beliefs[position].cached_tokens,
+            self.view.mean_uncached,
+        )
     }
 
     fn bounds(&mut self) -> Bounds {
@@ -170,7 +182,7 @@ impl<'a> Round<'a> {
         let cached = self.best_cached.max(prior);
         *self.bounds.get_or_insert_with(|| {
             let Self { topology, scratch, view, .. } = self;
-            let eligible = scratch.kept.iter().map(|i| (&scratch.rows[*i as usize], &*topology.endpoints[*i as usize]));
+            let eligible = scratch.kept.iter().map(|i| &scratch.table.ours[*i as usize]);
             let size = ledger::size(view.prompt_tokens - cached, view.mean_uncached);
             Bounds::new(eligible, &topology.config.affinity, size, topology.plan.counts_requests)
         })
@@ -181,15 +193,15 @@ impl<'a> Round<'a> {
     fn walk(&mut self, key: u64) -> Option<(usize, bool)> {
         let bounds = self.bounds();
         let Self { topology, scratch, .. } = self;
-        let Scratch { rows, keep, kept, seen, .. } = &mut **scratch;
-        walk(topology, rows, (keep, kept), seen, bounds, key, |_| true)
+        let Scratch { table, keep, kept, seen, .. } = &mut **scratch;
+        walk(&topology.ring, table, (keep, kept), seen, bounds, key, |_| true)
     }
 
     /// Ranks what the filters left: scores or costs into `totals`.
     pub(crate) fn rank(&mut self) {
         let Self { topology, request, scratch, now, view, .. } = self;
-        let Scratch { rows, kept, scores, terms, totals, .. } = &mut **scratch;
-        let candidates = Candidates { endpoints: &topology.endpoints, rows, positions: kept, pool: view, now: *now };
+        let Scratch { table, kept, scores, terms, totals, .. } = &mut **scratch;
+        let candidates = Candidates { endpoints: &topology.endpoints, table, positions: kept, pool: view, now: *now };
         let count = kept.len();
         totals.clear();
         totals.resize(count, 0.0);
@@ -255,10 +267,10 @@ impl<'a> Round<'a> {
     }
 
     fn least_busy_tied(&mut self) -> usize {
-        let mut tied = std::mem::take(&mut self.scratch.tied);
-        let candidate = select::least_busy(&mut tied, &self.candidates(), self.turn.rotation);
-        self.scratch.tied = tied;
-        candidate
+        let Self { topology, scratch, view, now, turn, .. } = self;
+        let Scratch { table, kept, tied, busyness, .. } = &mut **scratch;
+        let candidates = Candidates { endpoints: &topology.endpoints, table, positions: kept, pool: view, now: *now };
+        select::least_busy(tied, busyness, &candidates, turn.rotation)
     }
 
     /// Inside the tie band, a prefix that nobody holds goes where its kin went before, or will go on other gateways. Keys
@@ -269,11 +281,11 @@ impl<'a> Round<'a> {
         })?;
         let bounds = self.bounds();
         let Self { topology, scratch, .. } = self;
-        let Scratch { rows, keep, kept, seen, tied, .. } = &mut **scratch;
+        let Scratch { table, keep, kept, seen, tied, .. } = &mut **scratch;
         // Candidates are in order of position, so both lists are sorted.
         let candidate_at = |position: usize| kept.binary_search(&(position as u32)).ok();
         let is_tied = |position: usize| candidate_at(position).is_some_and(|i| tied.binary_search(&(i as u32)).is_ok());
-        let (position, _) = walk(topology, rows, (keep, kept), seen, bounds, key, is_tied)?;
+        let (position, _) = walk(&topology.ring, table, (keep, kept), seen, bounds, key, is_tied)?;
         candidate_at(position)
     }
 
@@ -282,10 +294,10 @@ impl<'a> Round<'a> {
         let start = key.unwrap_or(self.turn.random);
         let bounds = self.bounds();
         let (position, is_owner, limit) = if let Some((position, is_owner)) = self.walk(start) {
-            (position, is_owner, bounds.limit(&self.topology.endpoints[position]))
+            (position, is_owner, bounds.limit(self.scratch.table.ours[position].weight))
         } else {
             let (position, is_owner) = self.least_loaded_on_walk(start, bounds);
-            (position, is_owner, bounds.limit_over(&self.scratch.rows[position]))
+            (position, is_owner, bounds.limit_over(&self.scratch.table.ours[position]))
         };
         let candidate =
             self.scratch.kept.binary_search(&(position as u32)).expect("a walk ends at an eligible endpoint");
@@ -300,8 +312,8 @@ impl<'a> Round<'a> {
     /// Every endpoint is over its bound: the least loaded, the first such on the walk.
     fn least_loaded_on_walk(&mut self, key: u64, bounds: Bounds) -> (usize, bool) {
         let Self { topology, scratch, .. } = self;
-        let Scratch { rows, keep, kept, seen, .. } = &mut **scratch;
-        let relative = |i: usize| bounds.relative(&rows[i], &topology.endpoints[i]);
+        let Scratch { table, keep, kept, seen, .. } = &mut **scratch;
+        let relative = |i: usize| bounds.relative(&table.ours[i]);
         let least = kept.iter().map(|i| relative(*i as usize)).fold(f64::INFINITY, f64::min);
         let mut eligible = topology.ring.walk(key, seen).filter(|position| keep.is_kept(*position)).enumerate();
         let found = eligible.find(|(_, position)| relative(*position) <= least);
@@ -317,9 +329,9 @@ impl<'a> Round<'a> {
     /// Seconds the prefill of the request takes on the endpoint at `position`, alone. A minute at most: no sane rate gives
     /// more, and an insane one must not block the endpoint for an age.
     pub(crate) fn service(&self, position: usize) -> f64 {
-        let row = &self.scratch.rows[position];
-        let uncached = (self.view.prompt_tokens - row.cached_tokens).max(0.0);
-        let seconds = row.rates.a + row.rates.b * uncached;
+        let rates = self.scratch.table.rates[position];
+        let uncached = (self.view.prompt_tokens - self.scratch.table.beliefs[position].cached_tokens).max(0.0);
+        let seconds = rates.prefill(uncached);
         if seconds > 0.0 { seconds.min(60.0) } else { 0.0 }
     }
 
@@ -349,7 +361,7 @@ impl<'a> Round<'a> {
             AffinityResult::None
         } else if self.best_cached == 0.0 {
             AffinityResult::Cold
-        } else if self.scratch.rows[position].cached_tokens * 2.0 >= self.best_cached {
+        } else if self.scratch.table.beliefs[position].cached_tokens * 2.0 >= self.best_cached {
             AffinityResult::Hit
         } else {
             AffinityResult::Spill
@@ -360,11 +372,9 @@ impl<'a> Round<'a> {
     pub(crate) fn complete_walk(&mut self) {
         let Some(key) = self.ring_key() else { return };
         let Self { topology, scratch, .. } = self;
-        let Scratch { rows, seen, .. } = &mut **scratch;
+        let Scratch { table, seen, .. } = &mut **scratch;
         for (place, position) in topology.ring.walk(key, seen).enumerate() {
-            if rows[position].ring_position == OFF_WALK {
-                rows[position].ring_position = place as u32;
-            }
+            table.beliefs[position].ring_position = place as u32;
         }
     }
 }
@@ -372,24 +382,24 @@ impl<'a> Round<'a> {
 /// The first eligible endpoint that has room and is `wanted` on the walk of `key`, and whether it is the first eligible at
 /// all. Notes the places it passes.
 fn walk(
-    topology: &Topology,
-    rows: &mut [Row],
+    ring: &Ring,
+    table: &mut Table,
     (keep, kept): (&Keep, &[u32]),
     seen: &mut Seen,
     bounds: Bounds,
     key: u64,
     wanted: impl Fn(usize) -> bool,
 ) -> Option<(usize, bool)> {
-    let fits = |rows: &[Row], i: usize| wanted(i) && bounds.has_room(&rows[i], &topology.endpoints[i]);
+    let fits = |ours: &[Ours], i: usize| wanted(i) && bounds.has_room(&ours[i]);
     // Without this look, a full pool would be walked once round.
-    if !kept.iter().any(|i| fits(rows, *i as usize)) {
+    if !kept.iter().any(|i| fits(&table.ours, *i as usize)) {
         return None;
     }
     let mut is_owner = true;
-    for (place, position) in topology.ring.walk(key, seen).enumerate() {
-        rows[position].ring_position = place as u32;
+    for (place, position) in ring.walk(key, seen).enumerate() {
+        table.beliefs[position].ring_position = place as u32;
         if keep.is_kept(position) {
-            if fits(rows, position) {
+            if fits(&table.ours, position) {
                 return Some((position, is_owner));
             }
             is_owner = false;

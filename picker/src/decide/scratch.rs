@@ -8,7 +8,7 @@ use crate::cost::Terms;
 use crate::filter::Keep;
 use crate::index::Matches;
 use crate::ring::Seen;
-use crate::view::Row;
+use crate::view::table::Table;
 
 thread_local! {
     static SPARE: Cell<Option<Box<Scratch>>> = const { Cell::new(None) };
@@ -17,8 +17,8 @@ thread_local! {
 /// Reusable memory of one decision.
 #[derive(Default)]
 pub(crate) struct Scratch {
-    /// One per endpoint of the pool.
-    pub(crate) rows: Vec<Row>,
+    /// What is known of every endpoint of the pool.
+    pub(crate) table: Table,
     /// 0, 1, 2, ..: every endpoint as a candidate, for the filters.
     pub(crate) all: Vec<u32>,
     pub(crate) keep: Keep,
@@ -31,6 +31,7 @@ pub(crate) struct Scratch {
     /// Score or cost of each candidate.
     pub(crate) totals: Vec<f64>,
     pub(crate) tied: Vec<u32>,
+    pub(crate) busyness: Vec<f64>,
     pub(crate) seen: Seen,
 }
 

@@ -6,7 +6,7 @@ use crate::explain::{Column, EndpointTrace, FactTrace, Trace};
 use crate::ledger::UNIT;
 use crate::policy::Ranking;
 use crate::pool::Freshness;
-use crate::view::{OFF_WALK, Row};
+use crate::view::table::{OFF_WALK, Scraped};
 
 impl Trace {
     /// Replaces whatever the trace held.
@@ -23,7 +23,7 @@ impl Trace {
             output_tokens: round.view.output_tokens as u32,
             columns: columns(&plan.ranking),
             lower_is_better: matches!(plan.ranking, Ranking::Cost(_)),
-            endpoints: (0..round.scratch.rows.len()).map(|position| endpoint(round, position, chosen)).collect(),
+            endpoints: (0..round.scratch.table.len()).map(|position| endpoint(round, position, chosen)).collect(),
             chosen: chosen.map(|position| round.topology.endpoints[position].id.clone()),
             reason: choice.map(|choice| choice.reason),
             affinity,
@@ -54,7 +54,8 @@ fn columns(ranking: &Ranking) -> Vec<Column> {
 fn endpoint(round: &Round<'_>, position: usize, chosen: Option<usize>) -> EndpointTrace {
     let endpoint = &round.topology.endpoints[position];
     let scratch = &*round.scratch;
-    let row = &scratch.rows[position];
+    let table = &scratch.table;
+    let (ours, scraped, belief) = (&table.ours[position], &table.scraped[position], &table.beliefs[position]);
     let candidate = scratch.kept.binary_search(&(position as u32)).ok();
     EndpointTrace {
         endpoint: endpoint.id.clone(),
@@ -62,18 +63,18 @@ fn endpoint(round: &Round<'_>, position: usize, chosen: Option<usize>) -> Endpoi
         removed_by: scratch.keep.removed_by(position),
         values: candidate.map(|candidate| values(round, candidate)).unwrap_or_default(),
         total: candidate.and_then(|candidate| scratch.totals.get(candidate).copied()),
-        ring_position: (row.ring_position != OFF_WALK).then_some(row.ring_position),
-        bound: round.bounds.filter(|_| candidate.is_some()).map(|bounds| bounds.shown(endpoint)),
-        load: f64::from(row.load.units) / f64::from(UNIT),
-        demoted: row.demoted,
-        in_flight: row.load.requests,
-        outside: row.outside,
-        prefills: row.prefills,
-        decodes: row.decodes,
-        pending_seconds: row.pending,
-        cached_tokens: row.cached_tokens,
-        predicted_ttft_seconds: row.pending + round.service(position),
-        facts: facts(row),
+        ring_position: (belief.ring_position != OFF_WALK).then_some(belief.ring_position),
+        bound: round.bounds.filter(|_| candidate.is_some()).map(|bounds| bounds.shown(ours.weight)),
+        load: f64::from(ours.load.units) / f64::from(UNIT),
+        demoted: table.service[position].is_demoted,
+        in_flight: ours.load.requests,
+        outside: scraped.outside,
+        prefills: ours.prefills,
+        decodes: ours.decodes,
+        pending_seconds: ours.pending,
+        cached_tokens: belief.cached_tokens,
+        predicted_ttft_seconds: ours.pending + round.service(position),
+        facts: facts(scraped),
     }
 }
 
@@ -89,25 +90,25 @@ fn values(round: &Round<'_>, candidate: usize) -> Vec<f64> {
     }
 }
 
-fn facts(row: &Row) -> Vec<FactTrace> {
+fn facts(scraped: &Scraped) -> Vec<FactTrace> {
     // The size of the cache does not change while an engine runs, so it is used whatever its age.
     let facts = [
-        ("queued", row.queued, true),
-        ("running", row.running, true),
-        ("kv_usage", row.kv_usage, true),
-        ("kv_tokens", row.kv_tokens, false),
+        ("queued", scraped.queued, true),
+        ("running", scraped.running, true),
+        ("kv_usage", scraped.kv_usage, true),
+        ("kv_tokens", scraped.kv_tokens, false),
     ];
     facts
         .map(|(name, value, goes_stale)| {
             let value = (!value.is_nan()).then_some(value);
-            let why = match row.freshness {
+            let why = match scraped.freshness {
                 Freshness::Never => "never scraped",
                 Freshness::Stale if goes_stale => "stale",
                 Freshness::Frozen if goes_stale => "frozen",
                 _ => "not on the page",
             };
             let unknown = value.is_none().then_some(why);
-            FactTrace { name, value, age_seconds: (!row.facts_age.is_nan()).then_some(row.facts_age), unknown }
+            FactTrace { name, value, age_seconds: (!scraped.age.is_nan()).then_some(scraped.age), unknown }
         })
         .into()
 }

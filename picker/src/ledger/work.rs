@@ -85,10 +85,11 @@ impl Work {
         self.remove(due.ticket, due.leaves.unwrap_or(now))
     }
 
-    /// Seconds of work ahead of a new request are these: total, the head's part, and since when the head is worked on.
-    pub(crate) fn ahead(&self) -> (Duration, Duration, Time) {
+    /// Work behind the head, and when the head is expected to be done. What is ahead of a new request is the first, and
+    /// what is left until the second.
+    pub(crate) fn ahead(&self) -> (Duration, Time) {
         let head = self.pending.front().map_or(Duration::ZERO, |head| head.expected);
-        (self.total, head, self.head_since)
+        (self.total.saturating_sub(head), self.head_since + head)
     }
 
     /// Requests pending.
@@ -116,11 +117,6 @@ impl Work {
     }
 }
 
-/// Work ahead of a new request at `now`.
-pub(crate) fn pending(total: Duration, head: Duration, head_since: Time, now: Time) -> Duration {
-    total.saturating_sub(head.min(now.since(head_since)))
-}
-
 fn earliest(a: Option<Time>, b: Option<Time>) -> Option<Time> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),
@@ -139,8 +135,8 @@ mod tests {
     }
 
     fn ahead(work: &Work, now: Time) -> Duration {
-        let (total, head, since) = work.ahead();
-        pending(total, head, since, now)
+        let (behind_head, head_done) = work.ahead();
+        behind_head + head_done.since(now)
     }
 
     #[test]

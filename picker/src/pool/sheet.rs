@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::learn::Rates;
-use crate::ledger::work;
+use crate::ledger::work::Work;
 use crate::pool::Freshness;
 use crate::time::Time;
 
@@ -39,8 +39,10 @@ pub(crate) struct Sheet {
     pub(crate) running: Number,
     pub(crate) kv_usage: Number,
     pub(crate) kv_tokens: Number,
-    /// Tokens dispatched since the scrape that gave `kv_usage`.
+    /// Share of the cache that was dispatched since the scrape that gave `kv_usage`.
     pub(crate) kv_added: Number,
+    /// Requests of others, by the scrape.
+    pub(crate) outside: Number,
     scraped_at: AtomicU64,
     pub(crate) frozen: AtomicBool,
     pub(crate) asleep: AtomicBool,
@@ -49,9 +51,10 @@ pub(crate) struct Sheet {
     pub(crate) decodes_then: AtomicU32,
     pub(crate) prefills: AtomicU32,
     pub(crate) decodes: AtomicU32,
-    ahead_total: AtomicU64,
-    ahead_head: AtomicU64,
-    head_since: AtomicU64,
+    /// Nanoseconds of work behind the head.
+    behind_head: AtomicU64,
+    /// When the head is expected to be done.
+    head_done: AtomicU64,
     next_leave: AtomicU64,
     a: Number,
     b: Number,
@@ -70,6 +73,7 @@ impl Default for Sheet {
             kv_usage: unknown(),
             kv_tokens: unknown(),
             kv_added: Number::new(0.0),
+            outside: Number::new(0.0),
             scraped_at: AtomicU64::new(NEVER),
             frozen: AtomicBool::default(),
             asleep: AtomicBool::default(),
@@ -77,9 +81,8 @@ impl Default for Sheet {
             decodes_then: AtomicU32::default(),
             prefills: AtomicU32::default(),
             decodes: AtomicU32::default(),
-            ahead_total: AtomicU64::default(),
-            ahead_head: AtomicU64::default(),
-            head_since: AtomicU64::default(),
+            behind_head: AtomicU64::default(),
+            head_done: AtomicU64::default(),
             next_leave: AtomicU64::new(NEVER),
             a: Number::new(rates.a),
             b: Number::new(rates.b),
@@ -91,6 +94,7 @@ impl Default for Sheet {
 }
 
 impl Sheet {
+    #[inline]
     pub(crate) fn rates(&self) -> Rates {
         Rates { a: self.a.get(), b: self.b.get(), t0: self.t0.get(), t1: self.t1.get() }
     }
@@ -108,41 +112,41 @@ impl Sheet {
     }
 
     /// How far the facts can be trusted, and their age in seconds (`NaN` when there are none).
+    #[inline]
     pub(crate) fn freshness(&self, stale_after: Duration, now: Time) -> (Freshness, f64) {
         let at = self.scraped_at.load(Ordering::Relaxed);
         if at == NEVER {
             return (Freshness::Never, f64::NAN);
         }
-        let age = now.since(Time::from_nanos(at));
-        let freshness = if age > stale_after {
+        let age = now.as_nanos().saturating_sub(at);
+        let freshness = if age > nanos(stale_after) {
             Freshness::Stale
         } else if self.frozen.load(Ordering::Relaxed) {
             Freshness::Frozen
         } else {
             Freshness::Fresh
         };
-        (freshness, age.as_secs_f64())
+        (freshness, age as f64 * 1e-9)
     }
 
     /// Publishes the work ahead and when it next changes by time alone.
-    pub(crate) fn set_work(&self, work: &work::Work) {
-        let (total, head, since) = work.ahead();
+    pub(crate) fn set_work(&self, work: &Work) {
+        let (behind_head, head_done) = work.ahead();
         self.prefills.store(work.len() as u32, Ordering::Relaxed);
-        self.ahead_total.store(nanos(total), Ordering::Relaxed);
-        self.ahead_head.store(nanos(head), Ordering::Relaxed);
-        self.head_since.store(since.as_nanos(), Ordering::Relaxed);
+        self.behind_head.store(nanos(behind_head), Ordering::Relaxed);
+        self.head_done.store(head_done.as_nanos(), Ordering::Relaxed);
         self.next_leave.store(work.next_leave().map_or(NEVER, Time::as_nanos), Ordering::Relaxed);
     }
 
     /// Seconds of work ahead of a new request.
+    #[inline]
     pub(crate) fn pending(&self, now: Time) -> f64 {
-        let total = Duration::from_nanos(self.ahead_total.load(Ordering::Relaxed));
-        let head = Duration::from_nanos(self.ahead_head.load(Ordering::Relaxed));
-        let since = Time::from_nanos(self.head_since.load(Ordering::Relaxed));
-        work::pending(total, head, since, now).as_secs_f64()
+        let head_left = self.head_done.load(Ordering::Relaxed).saturating_sub(now.as_nanos());
+        (self.behind_head.load(Ordering::Relaxed).saturating_add(head_left)) as f64 * 1e-9
     }
 
     /// Whether a request is due to leave its prefill by time alone.
+    #[inline]
     pub(crate) fn is_due(&self, now: Time) -> bool {
         self.next_leave.load(Ordering::Relaxed) <= now.as_nanos()
     }

@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::ledger::UNIT;
 use crate::pool::{Endpoint, Slot};
 use crate::time::Time;
-use crate::view::Row;
+use crate::view::table::{Ours, Scraped};
 
 /// One endpoint at one instant.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -66,7 +66,10 @@ pub struct EndpointSnapshot {
 
 impl EndpointSnapshot {
     pub(crate) fn take(endpoint: &Endpoint, stale_after: Duration, now: Time) -> Self {
-        let row = Row::read(&endpoint.state, None, stale_after, now);
+        endpoint.state.settle(now);
+        let ours = Ours::read(&endpoint.state, endpoint.weight, now);
+        let scraped = Scraped::read(&endpoint.state, stale_after, now);
+        let rates = endpoint.state.sheet.rates();
         let sheet = &endpoint.state.sheet;
         let known = |value: f64| (!value.is_nan()).then_some(value);
         Self {
@@ -76,23 +79,23 @@ impl EndpointSnapshot {
             labels: endpoint.labels.clone(),
             healthy: endpoint.state.health.is_up(now),
             draining: endpoint.state.health.is_draining(),
-            demoted: row.demoted,
+            demoted: endpoint.state.health.is_demoted(now),
             asleep: sheet.asleep.load(Ordering::Relaxed),
-            freshness: row.freshness,
-            facts_age: known(row.facts_age).map(Duration::from_secs_f64),
+            freshness: scraped.freshness,
+            facts_age: known(scraped.age).map(Duration::from_secs_f64),
             queued: known(sheet.queued.get()),
             running: known(sheet.running.get()),
             kv_usage: known(sheet.kv_usage.get()),
-            kv_tokens: known(row.kv_tokens),
-            in_flight: row.load.requests,
-            prefills: row.prefills,
-            decodes: row.decodes,
-            load: f64::from(row.load.units) / f64::from(UNIT),
-            pending_seconds: row.pending,
-            prefill_fixed_seconds: row.rates.a,
-            prefill_token_seconds: row.rates.b,
-            decode_fixed_seconds: row.rates.t0,
-            decode_stream_seconds: row.rates.t1,
+            kv_tokens: known(scraped.kv_tokens),
+            in_flight: ours.load.requests,
+            prefills: ours.prefills,
+            decodes: ours.decodes,
+            load: f64::from(ours.load.units) / f64::from(UNIT),
+            pending_seconds: ours.pending,
+            prefill_fixed_seconds: rates.a,
+            prefill_token_seconds: rates.b,
+            decode_fixed_seconds: rates.t0,
+            decode_stream_seconds: rates.t1,
         }
     }
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use crate::facts::Facts;
 use crate::facts::standing::{Standing, contains};
 use crate::health::Health;
+use crate::learn::Rates;
 use crate::ledger::work::Work;
 use crate::ledger::{DECODE, Ledger};
 use crate::pool::sheet::Sheet;
@@ -25,7 +26,10 @@ const SERVICE_WEIGHT: f64 = 0.05;
 const KV_BOUND: f64 = 0.8;
 
 /// Everything of an endpoint that changes.
+///
+/// Laid out so that what a decision reads comes first and starts on a cache line.
 #[derive(Debug, Default)]
+#[repr(C, align(64))]
 pub(crate) struct State {
     pub(crate) ledger: Ledger,
     pub(crate) health: Health,
@@ -89,7 +93,10 @@ impl State {
         }
         let (mean, service) = (self.sheet.mean_service.get(), dispatch.service.as_secs_f64());
         self.sheet.mean_service.set(if mean.is_nan() { service } else { mean + SERVICE_WEIGHT * (service - mean) });
-        self.sheet.kv_added.set(self.sheet.kv_added.get() + dispatch.tokens);
+        let kv_tokens = self.sheet.kv_tokens.get();
+        if kv_tokens > 0.0 {
+            self.sheet.kv_added.set(self.sheet.kv_added.get() + dispatch.tokens / kv_tokens);
+        }
         self.publish(&book);
         ticket
     }
@@ -155,6 +162,10 @@ impl State {
         // Capped before `count`: `min` of a NaN would turn unknown into full.
         sheet.kv_usage.set(count(facts.kv_usage.map(|usage| usage.min(1.0))));
         sheet.kv_added.set(0.0);
+        let ours = f64::from(book.work.len() as u32 + book.decodes);
+        // A page with only one of the two still shows a lower bound; `max` turns unknown into zero here.
+        let there: f64 = [&sheet.queued, &sheet.running].map(|count| count.get().max(0.0)).iter().sum();
+        sheet.outside.set(if there > ours { there - ours } else { 0.0 });
         sheet.asleep.store(facts.awake == Some(false), Ordering::Relaxed);
         let kv_tokens = facts.blocks.zip(facts.block_size).map(|(blocks, size)| f64::from(blocks) * f64::from(size));
         let kv_tokens = kv_tokens.filter(|tokens| *tokens > 0.0);
@@ -167,12 +178,18 @@ impl State {
     }
 
     /// Moves requests whose first token cannot be seen past it once its predicted time has come.
+    #[inline]
     pub(crate) fn settle(&self, now: Time) {
         if self.sheet.is_due(now) {
-            let mut book = self.book();
-            self.settle_book(&mut book, now);
-            self.publish(&book);
+            self.settle_due(now);
         }
+    }
+
+    #[cold]
+    fn settle_due(&self, now: Time) {
+        let mut book = self.book();
+        self.settle_book(&mut book, now);
+        self.publish(&book);
     }
 
     /// Where an adapter stands, and whether one more can be loaded without dropping one. `trusted`: the scraped facts are
@@ -204,9 +221,10 @@ impl State {
         self.book().standing.lists(model)
     }
 
-    /// A speed to start another endpoint of the same class with.
-    pub(crate) fn learned(&self) -> Option<crate::learn::Rates> {
-        self.book().speed.learned()
+    /// What was learned of its speed, and from how many samples.
+    pub(crate) fn learned(&self) -> (Rates, u64) {
+        let book = self.book();
+        (book.speed.rates(), book.speed.samples())
     }
 
     fn settle_book(&self, book: &mut Book, now: Time) {

@@ -5,17 +5,11 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::learn::{ArrivalRate, OutputMean, RunningMean};
 use crate::prefix::Prompt;
 use crate::request::RequestInfo;
 use crate::time::Time;
 use crate::view::PoolView;
-
-/// Over how many seconds arrivals are averaged: a burst shows within seconds, and a pool at one request a second still
-/// gets a steady figure.
-const RATE_SECONDS: f64 = 10.0;
-
-/// Weight of the newest request in running means of the pool: about the last fifty.
-const WEIGHT: f64 = 0.02;
 
 /// Bytes of mostly ASCII text per token until learned: what common tokenisers make of English.
 const NARROW_PRIOR: f64 = 4.0;
@@ -43,26 +37,23 @@ pub(crate) struct Tally {
 
 #[derive(Debug, Default)]
 struct Means {
-    arrivals: Arrivals,
-    service: Mean,
-    uncached: Mean,
-    residence: Mean,
-    output: Mean,
+    arrivals: ArrivalRate,
+    /// Each is `None` until its first value, which then is its mean.
+    service: Option<RunningMean>,
+    uncached: Option<RunningMean>,
+    residence: Option<RunningMean>,
+    output: OutputMean,
     narrow: Option<Ratio>,
     wide: Option<Ratio>,
 }
 
-/// Requests per second, exponentially averaged over time.
-#[derive(Debug, Default)]
-struct Arrivals {
-    first: Option<Time>,
-    last: Time,
-    /// Requests, each weighted by `exp(-age / RATE_SECONDS)`.
-    weighted: f64,
+fn add(mean: &mut Option<RunningMean>, value: f64) {
+    mean.get_or_insert(RunningMean::new(value)).observe(value);
 }
 
-#[derive(Debug, Default)]
-struct Mean(Option<f64>);
+fn mean_or(mean: Option<RunningMean>, prior: f64) -> f64 {
+    mean.map_or(prior, |mean| mean.mean())
+}
 
 /// Bytes over tokens, both decaying together.
 #[derive(Clone, Copy, Debug)]
@@ -81,15 +72,14 @@ impl Tally {
         let means = self.means();
         let bytes_per_token = means.ratio(&request.prompt).value();
         let prompt_tokens = means.tokens(&request.prompt, media_tokens);
-        let output = means.output.or(128.0);
         PoolView {
             arrival_rate: means.arrivals.per_second(now),
-            mean_service: means.service.or(0.0),
-            mean_uncached: means.uncached.or(prompt_tokens),
-            mean_residence: means.residence.or(RESIDENCE_PRIOR),
+            mean_service: mean_or(means.service, 0.0),
+            mean_uncached: mean_or(means.uncached, prompt_tokens),
+            mean_residence: mean_or(means.residence, RESIDENCE_PRIOR),
             gateways,
             prompt_tokens,
-            output_tokens: request.max_tokens.map_or(output, |max| output.min(f64::from(max))),
+            output_tokens: means.output.expected(request.tenant, &request.model, request.max_tokens),
             bytes_per_token,
         }
     }
@@ -106,17 +96,16 @@ impl Tally {
 
     pub(crate) fn dispatched(&self, service: Duration, uncached: f64, now: Time) {
         let mut means = self.means();
-        means.arrivals.add(now);
-        means.service.add(service.as_secs_f64());
-        means.uncached.add(uncached);
+        means.arrivals.observe(now);
+        add(&mut means.service, service.as_secs_f64());
+        add(&mut means.uncached, uncached);
     }
 
     pub(crate) fn completed(&self, tenant: u64, model: &str, residence: Duration, output: Option<u32>) {
-        let _ = (tenant, model);
         let mut means = self.means();
-        means.residence.add(residence.as_secs_f64());
+        add(&mut means.residence, residence.as_secs_f64());
         if let Some(output) = output {
-            means.output.add(f64::from(output));
+            means.output.observe(tenant, model, output);
         }
     }
 
@@ -161,57 +150,9 @@ impl Ratio {
     }
 }
 
-impl Mean {
-    fn add(&mut self, value: f64) {
-        self.0 = Some(self.0.map_or(value, |mean| mean + WEIGHT * (value - mean)));
-    }
-
-    fn or(&self, prior: f64) -> f64 {
-        self.0.unwrap_or(prior)
-    }
-}
-
-impl Arrivals {
-    fn add(&mut self, now: Time) {
-        self.weighted = self.weighted_at(now) + 1.0;
-        self.last = self.last.max(now);
-        self.first.get_or_insert(now);
-    }
-
-    fn weighted_at(&self, now: Time) -> f64 {
-        self.weighted * (-now.seconds_since(self.last) / RATE_SECONDS).exp()
-    }
-
-    /// Corrected for the time before the first arrival, of which nothing is known.
-    fn per_second(&self, now: Time) -> f64 {
-        let Some(first) = self.first else { return 0.0 };
-        // One second at least: two requests in one millisecond are not two thousand a second.
-        let age = now.seconds_since(first).max(1.0);
-        self.weighted_at(now) / (RATE_SECONDS * (1.0 - (-age / RATE_SECONDS).exp()))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn at(ms: u64) -> Time {
-        Time::from_nanos(ms * 1_000_000)
-    }
-
-    #[test]
-    fn the_arrival_rate_is_right_from_the_first_seconds_on() {
-        let mut arrivals = Arrivals::default();
-        assert!(arrivals.per_second(at(0)) == 0.0);
-        for i in 0..2_000 {
-            arrivals.add(at(i * 50));
-            if i >= 60 {
-                let rate = arrivals.per_second(at(i * 50));
-                assert!((rate - 20.0).abs() < 2.5, "20 a second after {} ms, estimated {rate}", i * 50);
-            }
-        }
-        assert!(arrivals.per_second(at(200_000)) < 0.01, "silence brings it down");
-    }
 
     #[test]
     fn bytes_per_token_follow_what_servers_count() {

@@ -9,13 +9,16 @@ use crate::index::Index;
 use crate::policy::Plan;
 use crate::pool::{Endpoint, Slot};
 use crate::ring::Ring;
+use crate::view::table::Member;
 
 /// What one decision takes as given.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Topology {
     pub(crate) config: PoolConfig,
     pub(crate) plan: Arc<Plan>,
     pub(crate) endpoints: Arc<[Arc<Endpoint>]>,
+    /// The same in the same order, as decisions read them.
+    pub(crate) members: Arc<[Member]>,
     pub(crate) ring: Arc<Ring>,
     pub(crate) index: Arc<Index>,
     pub(crate) stale_after: Duration,
@@ -25,15 +28,21 @@ pub(crate) struct Topology {
 
 impl Topology {
     pub(crate) fn new(config: PoolConfig, plan: Arc<Plan>, index: Arc<Index>) -> Self {
-        let stale_after = stale_after(config.scrape_interval);
-        Self { config, plan, endpoints: Arc::new([]), ring: Arc::default(), index, stale_after, positions: Vec::new() }
+        Self {
+            stale_after: stale_after(config.scrape_interval),
+            config,
+            plan,
+            endpoints: Arc::new([]),
+            members: Arc::new([]),
+            ring: Arc::default(),
+            index,
+            positions: Vec::new(),
+        }
     }
 
     /// The same endpoints under another configuration.
     pub(crate) fn configured(&self, config: PoolConfig, plan: Arc<Plan>, index: Arc<Index>) -> Self {
-        let stale_after = stale_after(config.scrape_interval);
-        let (endpoints, ring, positions) = (self.endpoints.clone(), self.ring.clone(), self.positions.clone());
-        Self { config, plan, endpoints, ring, index, stale_after, positions }
+        Self { stale_after: stale_after(config.scrape_interval), config, plan, index, ..self.clone() }
     }
 
     /// Other endpoints under the same configuration.
@@ -46,26 +55,18 @@ impl Topology {
             }
             positions[index] = position as u32;
         }
-        let is_same_ring = endpoints.len() == self.endpoints.len()
-            && endpoints
-                .iter()
-                .zip(self.endpoints.iter())
-                .all(|(one, other)| one.id == other.id && one.weight.to_bits() == other.weight.to_bits());
-        let ring = if is_same_ring {
-            self.ring.clone()
-        } else {
-            Arc::new(Ring::new(
-                &endpoints.iter().map(|endpoint| (endpoint.id.clone(), endpoint.weight)).collect::<Vec<_>>(),
-            ))
+        let weighed = |endpoints: &[Arc<Endpoint>]| -> Vec<(Arc<str>, f64)> {
+            endpoints.iter().map(|endpoint| (endpoint.id.clone(), endpoint.weight)).collect()
         };
+        let on_ring = weighed(&endpoints);
+        let ring = if on_ring == weighed(&self.endpoints) { self.ring.clone() } else { Arc::new(Ring::new(&on_ring)) };
+        let member = |endpoint: &Arc<Endpoint>| Member { state: endpoint.state.clone(), weight: endpoint.weight };
         Self {
-            config: self.config.clone(),
-            plan: self.plan.clone(),
+            members: endpoints.iter().map(member).collect(),
             endpoints: endpoints.into(),
             ring,
-            index: self.index.clone(),
-            stale_after: self.stale_after,
             positions,
+            ..self.clone()
         }
     }
 

@@ -61,7 +61,10 @@ fn nothing_of_a_prompt_is_used_when_affinity_is_off() {
             let mut pick = fleet.pick(&request(3, 8_000), at(i * 1_000));
             assert_eq!(pick.affinity, AffinityResult::None);
             let flight = pick.flight.take().expect("reserved");
-            fleet.pool.observe(spillway_picker::pool::Event::Ended { flight, outcome: Outcome::Completed }, at(i * 1_000 + 500));
+            fleet.pool.observe(
+                spillway_picker::pool::Event::Ended { flight, outcome: Outcome::Completed },
+                at(i * 1_000 + 500),
+            );
             pick
         })
         .collect();
@@ -75,7 +78,8 @@ fn estimates_follow_the_server() {
     for _ in 0..40 {
         let mut pick = fleet.pick(&plain(8_000), at(0));
         let flight = pick.flight.as_mut().expect("reserved");
-        let usage = spillway_picker::pool::Event::Usage { flight, prompt: Some(4_000), cached: None, completion: Some(10) };
+        let usage =
+            spillway_picker::pool::Event::Usage { flight, prompt: Some(4_000), cached: None, completion: Some(10) };
         fleet.pool.observe(usage, at(1));
     }
     let tokens = fleet.pool.estimate_tokens(&plain(4_000).prompt);

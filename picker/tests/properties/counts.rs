@@ -20,7 +20,12 @@ const OUTCOMES: [Outcome; 8] = [
 
 fn assert_idle(fleet: &Fleet, now: u64) {
     for endpoint in fleet.pool.snapshot(at(now)) {
-        assert_eq!((endpoint.in_flight, endpoint.prefills, endpoint.decodes), (0, 0, 0), "{} must be idle", endpoint.id);
+        assert_eq!(
+            (endpoint.in_flight, endpoint.prefills, endpoint.decodes),
+            (0, 0, 0),
+            "{} must be idle",
+            endpoint.id
+        );
         assert!(endpoint.load == 0.0 && endpoint.pending_seconds == 0.0, "{endpoint:?}");
     }
 }
@@ -71,7 +76,8 @@ fn a_request_that_does_not_stream_leaves_its_prefill_when_predicted() {
     plain.streams = false;
     let pick = fleet.pick(&plain, at(0));
     let predicted = pick.flight.as_ref().expect("reserved").predicted_ttft();
-    let phases = |now| fleet.pool.snapshot(now).iter().map(|endpoint| (endpoint.prefills, endpoint.decodes)).collect::<Vec<_>>();
+    let phases =
+        |now| fleet.pool.snapshot(now).iter().map(|endpoint| (endpoint.prefills, endpoint.decodes)).collect::<Vec<_>>();
     assert_eq!(phases(at(0)), [(1, 0)]);
     assert_eq!(phases(at(0) + predicted), [(0, 1)]);
     fleet.end(pick, Outcome::Completed, at(5_000));

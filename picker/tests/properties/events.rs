@@ -84,7 +84,10 @@ fn a_full_or_unreachable_endpoint_is_avoided_for_a_moment_and_never_lost() {
         let mut retry = plain(10);
         retry.tried.push(if slot == fleet.slot(0) { fleet.slot(1) } else { fleet.slot(0) });
         assert_eq!(fleet.pick(&retry, at(100)).endpoint.slot, slot, "{outcome:?}: used when nothing else is left");
-        assert!((0..4).any(|_| fleet.pick(&plain(10), at(2_000)).endpoint.slot == slot), "{outcome:?}: back after a moment");
+        assert!(
+            (0..4).any(|_| fleet.pick(&plain(10), at(2_000)).endpoint.slot == slot),
+            "{outcome:?}: back after a moment"
+        );
     }
 }
 
@@ -106,7 +109,10 @@ fn an_adapter_goes_where_it_is_served_and_preferably_loaded() {
     let mut fleet = Fleet::new(config("hyperpod"), 3);
     let mut with_adapter = plain(100);
     with_adapter.adapter = Some("sql".into());
-    let lists = |models: &[&str]| Facts { models: Some(models.iter().map(|model| (*model).into()).collect()), ..page(0.0, 0.0, 1) };
+    let lists = |models: &[&str]| Facts {
+        models: Some(models.iter().map(|model| (*model).into()).collect()),
+        ..page(0.0, 0.0, 1)
+    };
     fleet.scrape(0, lists(&["base"]), at(0));
     fleet.scrape(1, lists(&["base", "sql"]), at(0));
     let picks: Vec<_> = (0..6).map(|_| fleet.pick(&with_adapter, at(0))).collect();

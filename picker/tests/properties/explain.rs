@@ -81,7 +81,9 @@ fn the_table_shows_terms_with_units_and_why_facts_are_unknown() {
     let mut trace = Trace::default();
     let pick = fleet.pool.decide(&request(1, 4_000), turn, at(30), Some(&mut trace)).expect("in service");
     let table = trace.to_string();
-    for part in ["policy adaptive", "[s]", "? never scraped", "healthy", "ring key", &format!("chosen: {}", pick.endpoint.id)] {
+    for part in
+        ["policy adaptive", "[s]", "? never scraped", "healthy", "ring key", &format!("chosen: {}", pick.endpoint.id)]
+    {
         assert!(table.contains(part), "`{part}` is missing:\n{table}");
     }
     let json = serde_json::to_string(&trace).expect("plain data");

@@ -129,7 +129,9 @@ fn threads_never_push_an_endpoint_past_its_bound() {
                         // Every thread wants the same owner.
                         let request = request(round, 2_000);
                         let turn = |i: u64| Turn { random: hash(thread << 32 | i), rotation: i };
-                        (0..EACH as u64).map(|i| pool.decide(&request, turn(i), at(0), None).expect("free")).collect::<Vec<_>>()
+                        (0..EACH as u64)
+                            .map(|i| pool.decide(&request, turn(i), at(0), None).expect("free"))
+                            .collect::<Vec<_>>()
                     })
                 })
                 .collect();

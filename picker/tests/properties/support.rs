@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use spillway_picker::config::{PoolConfig, Policy};
+use spillway_picker::config::{Policy, PoolConfig};
 use spillway_picker::decide::{NoPick, Pick};
 use spillway_picker::facts::Facts;
 use spillway_picker::pool::{EndpointSpec, Event, Outcome, Pool, Slot};
@@ -31,7 +31,7 @@ pub(crate) fn specs(count: usize) -> Vec<EndpointSpec> {
 
 /// A prompt of `bytes` bytes that shares all its blocks and its ring key with the others of its group.
 pub(crate) fn prompt(group: u64, bytes: u64) -> Arc<Prompt> {
-    let blocks = (0..).take_while(|i| block_end(*i) <= bytes).map(|i| hash(group << 20 | i as u64)).collect();
+    let blocks = (0..1 << 20).take_while(|i| block_end(*i) <= bytes).map(|i| hash(group << 20 | i as u64)).collect();
     Arc::new(Prompt { blocks, ring_key: Some(hash(group)), bytes, ..Prompt::default() })
 }
 

@@ -1,0 +1,192 @@
+//! The columns of one decision: what is known of each endpoint, read once, by position in the pool.
+//!
+//! Columns that are used together lie together, and none of their entries is larger than a cache line: with a thousand
+//! endpoints the time of a decision is the time to get them from memory. `NaN` stands for unknown.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crate::learn::Rates;
+use crate::ledger::Load;
+use crate::pool::{Freshness, State};
+use crate::time::Time;
+use crate::view::AdapterState;
+
+/// Stands for a place on the walk that the decision did not reach.
+pub(crate) const OFF_WALK: u32 = u32::MAX;
+
+/// One endpoint of the topology, without what decisions rarely need.
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    pub(crate) state: std::sync::Arc<State>,
+    pub(crate) weight: f64,
+}
+
+/// Scraped facts. All but the size of the cache are unknown unless fresh.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scraped {
+    pub(crate) queued: f64,
+    pub(crate) running: f64,
+    /// With what was sent since the scrape.
+    pub(crate) kv_usage: f64,
+    pub(crate) kv_tokens: f64,
+    /// Seconds.
+    pub(crate) age: f64,
+    /// Requests of others; 0 when unknown.
+    pub(crate) outside: f64,
+    /// Ours as of the scrape; 0 when unknown.
+    pub(crate) prefills: u32,
+    pub(crate) decodes: u32,
+    pub(crate) freshness: Freshness,
+}
+
+/// What we have in flight there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ours {
+    pub(crate) load: Load,
+    pub(crate) prefills: u32,
+    pub(crate) decodes: u32,
+    /// Seconds of prefill ahead.
+    pub(crate) pending: f64,
+    /// Seconds.
+    pub(crate) mean_service: f64,
+    /// The endpoint's weight: loads are compared by unit of it.
+    pub(crate) weight: f64,
+}
+
+/// Whether it may be used.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Service {
+    pub(crate) is_up: bool,
+    pub(crate) is_demoted: bool,
+}
+
+/// What is believed of this request's prompt there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Belief {
+    pub(crate) cached_tokens: f64,
+    /// Leading blocks the index believes to be there; the ring prior is not among them.
+    pub(crate) cached_blocks: u32,
+    pub(crate) ring_position: u32,
+}
+
+/// The columns, reused from decision to decision.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    pub(crate) scraped: Vec<Scraped>,
+    pub(crate) ours: Vec<Ours>,
+    pub(crate) rates: Vec<Rates>,
+    pub(crate) service: Vec<Service>,
+    pub(crate) beliefs: Vec<Belief>,
+    /// Empty for a request without an adapter.
+    pub(crate) adapters: Vec<(AdapterState, Option<bool>)>,
+}
+
+impl Table {
+    /// Reads every member.
+    pub(crate) fn read(&mut self, members: &[Member], adapter: Option<&str>, stale_after: Duration, now: Time) {
+        let Self { scraped, ours, rates, service, beliefs, adapters } = self;
+        scraped.clear();
+        ours.clear();
+        rates.clear();
+        service.clear();
+        beliefs.clear();
+        adapters.clear();
+        let count = members.len();
+        scraped.reserve(count);
+        ours.reserve(count);
+        rates.reserve(count);
+        service.reserve(count);
+        for member in members {
+            let state = &*member.state;
+            state.settle(now);
+            let facts = Scraped::read(state, stale_after, now);
+            service.push(Service::read(state, &facts, now));
+            scraped.push(facts);
+            ours.push(Ours::read(state, member.weight, now));
+            rates.push(state.sheet.rates());
+        }
+        beliefs.resize(count, Belief { cached_tokens: 0.0, cached_blocks: 0, ring_position: OFF_WALK });
+        if let Some(adapter) = adapter {
+            let facts = members.iter().zip(scraped);
+            adapters.extend(facts.map(|(member, facts)| member.state.adapter(adapter, facts.is_fresh())));
+        }
+    }
+
+    /// Number of endpoints.
+    pub(crate) fn len(&self) -> usize {
+        self.ours.len()
+    }
+
+    /// Requests there, ours and those of others, for one unit of weight.
+    pub(crate) fn busyness(&self, position: usize) -> f64 {
+        let ours = &self.ours[position];
+        (f64::from(ours.load.requests) + self.scraped[position].outside) / ours.weight
+    }
+}
+
+impl Scraped {
+    #[inline]
+    pub(crate) fn read(state: &State, stale_after: Duration, now: Time) -> Self {
+        let sheet = &state.sheet;
+        let (freshness, age) = sheet.freshness(stale_after, now);
+        let kv_tokens = sheet.kv_tokens.get();
+        if freshness != Freshness::Fresh {
+            let (queued, running, kv_usage) = (f64::NAN, f64::NAN, f64::NAN);
+            return Self {
+                queued,
+                running,
+                kv_usage,
+                kv_tokens,
+                age,
+                outside: 0.0,
+                prefills: 0,
+                decodes: 0,
+                freshness,
+            };
+        }
+        let kv_usage = sheet.kv_usage.get() + sheet.kv_added.get();
+        Self {
+            queued: sheet.queued.get(),
+            running: sheet.running.get(),
+            // Not `min`, which would turn unknown into full.
+            kv_usage: if kv_usage > 1.0 { 1.0 } else { kv_usage },
+            kv_tokens,
+            age,
+            outside: sheet.outside.get(),
+            prefills: sheet.prefills_then.load(Ordering::Relaxed),
+            decodes: sheet.decodes_then.load(Ordering::Relaxed),
+            freshness,
+        }
+    }
+
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.freshness == Freshness::Fresh
+    }
+}
+
+impl Ours {
+    #[inline]
+    pub(crate) fn read(state: &State, weight: f64, now: Time) -> Self {
+        let sheet = &state.sheet;
+        Self {
+            load: state.ledger.load(),
+            prefills: sheet.prefills.load(Ordering::Relaxed),
+            decodes: sheet.decodes.load(Ordering::Relaxed),
+            pending: sheet.pending(now),
+            mean_service: sheet.mean_service.get(),
+            weight,
+        }
+    }
+}
+
+impl Service {
+    #[inline]
+    fn read(state: &State, facts: &Scraped, now: Time) -> Self {
+        let is_asleep = facts.is_fresh() && state.sheet.asleep.load(Ordering::Relaxed);
+        Self {
+            is_up: state.health.is_up(now) && !state.health.is_draining() && !is_asleep,
+            is_demoted: state.health.is_demoted(now),
+        }
+    }
+}
