@@ -83,6 +83,13 @@ impl Health {
         self.demote(now + FULL);
     }
 
+    /// Forgets what probes and operators said: the endpoint was taken out of the configuration and is back. Whoever
+    /// watches it starts anew, and may never repeat what it said before.
+    pub(crate) fn readmit(&self) {
+        self.probed_down.store(false, Ordering::Relaxed);
+        self.draining.store(false, Ordering::Relaxed);
+    }
+
     fn demote(&self, until: Time) {
         self.demoted_until.fetch_max(until.as_nanos(), Ordering::Relaxed);
     }

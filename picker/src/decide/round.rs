@@ -25,6 +25,9 @@ const PRIOR_CACHED: f64 = 0.75;
 /// prompt, such a match does not stand against what other gateways have most likely done.
 const WELL_KNOWN: f64 = 0.5;
 
+/// Share of a prompt below which a cached prefix is a coincidence, such as a common greeting, and losing it is no spill.
+const WORTH_COUNTING: f64 = 0.1;
+
 /// A request, and all that one decision about it is made from.
 pub(crate) struct Round<'a> {
     pub(crate) topology: &'a Topology,
@@ -359,7 +362,7 @@ impl<'a> Round<'a> {
         }
         if !self.topology.reads_prefixes() || (self.request.prompt.blocks.is_empty() && self.ring_key().is_none()) {
             AffinityResult::None
-        } else if self.best_cached == 0.0 {
+        } else if self.best_cached < WORTH_COUNTING * self.view.prompt_tokens || self.best_cached == 0.0 {
             AffinityResult::Cold
         } else if self.scratch.table.beliefs[position].cached_tokens * 2.0 >= self.best_cached {
             AffinityResult::Hit

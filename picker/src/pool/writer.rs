@@ -35,8 +35,12 @@ impl Writer {
             let endpoint = if let Some(old) = leaving.remove(&spec.id) {
                 Endpoint::new(spec, old.slot, old.state.clone())
             } else {
-                let state = self.gone.remove(&spec.id).and_then(|state| state.upgrade());
-                let state = state.unwrap_or_else(|| Arc::new(State::new(Speed::like(old, &spec))));
+                let state = if let Some(state) = self.gone.remove(&spec.id).and_then(|state| state.upgrade()) {
+                    state.health.readmit();
+                    state
+                } else {
+                    Arc::new(State::new(Speed::like(old, &spec)))
+                };
                 Endpoint::new(spec, self.take_slot(), state)
             };
             endpoints.push(Arc::new(endpoint));

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use spillway_picker::decide::AffinityResult;
-use spillway_picker::pool::Outcome;
+use spillway_picker::decide::{AffinityResult, Pick};
+use spillway_picker::pool::{Event, Outcome};
 use spillway_picker::request::RequestInfo;
 
-use crate::support::{Fleet, at, config, counted, plain, prompt, request};
+use crate::support::{Fleet, at, config, counted, plain, prompt, request, specs};
 
 #[test]
 fn equal_idle_endpoints_are_used_like_round_robin() {
@@ -61,10 +61,7 @@ fn nothing_of_a_prompt_is_used_when_affinity_is_off() {
             let mut pick = fleet.pick(&request(3, 8_000), at(i * 1_000));
             assert_eq!(pick.affinity, AffinityResult::None);
             let flight = pick.flight.take().expect("reserved");
-            fleet.pool.observe(
-                spillway_picker::pool::Event::Ended { flight, outcome: Outcome::Completed },
-                at(i * 1_000 + 500),
-            );
+            fleet.pool.observe(Event::Ended { flight, outcome: Outcome::Completed }, at(i * 1_000 + 500));
             pick
         })
         .collect();
@@ -78,10 +75,105 @@ fn estimates_follow_the_server() {
     for _ in 0..40 {
         let mut pick = fleet.pick(&plain(8_000), at(0));
         let flight = pick.flight.as_mut().expect("reserved");
-        let usage =
-            spillway_picker::pool::Event::Usage { flight, prompt: Some(4_000), cached: None, completion: Some(10) };
+        let usage = Event::Usage { flight, prompt: Some(4_000), cached: None, completion: Some(10) };
         fleet.pool.observe(usage, at(1));
     }
     let tokens = fleet.pool.estimate_tokens(&plain(4_000).prompt);
     assert!((1_900..=2_000).contains(&tokens), "2 bytes a token were counted, estimated {tokens}");
+}
+
+/// Serves prompts one after the other at a given speed, in virtual time. Answers are one token long.
+struct Engine {
+    token_seconds: f64,
+    free_at: f64,
+}
+
+/// Sends `count` prompts of 2,000 tokens, one each `every` seconds, and returns for each the endpoint and its TTFT.
+fn drive(fleet: &mut Fleet, engines: &mut [Engine], count: u64, every: f64) -> Vec<(usize, f64)> {
+    let mut waiting: Vec<(f64, Pick)> = Vec::new();
+    let mut served = Vec::new();
+    let time = |seconds: f64| at((seconds * 1e3) as u64);
+    for i in 0..=count {
+        let now = if i == count { f64::INFINITY } else { i as f64 * every };
+        waiting.sort_by(|one, other| one.0.total_cmp(&other.0));
+        let due = waiting.partition_point(|(done, _)| *done <= now);
+        for (done, mut pick) in waiting.drain(..due) {
+            fleet.first_token(&mut pick, time(done));
+            fleet.end(pick, Outcome::Completed, time(done));
+        }
+        if i < count {
+            let pick = fleet.pick(&request(1_000_000 + i, 8_000), time(now));
+            let engine = pick.endpoint.slot.index();
+            let done = engines[engine].free_at.max(now) + engines[engine].token_seconds * 2_000.0;
+            engines[engine].free_at = done;
+            served.push((engine, done - now));
+            waiting.push((done, pick));
+        }
+    }
+    served
+}
+
+#[test]
+fn a_slow_endpoint_is_found_out_and_gets_what_it_can_serve() {
+    let mut fleet = Fleet::new(config("adaptive"), 3);
+    // Two serve 50 prompts a second each, one serves 10.
+    let mut engines = [10e-6, 10e-6, 50e-6].map(|token_seconds| Engine { token_seconds, free_at: 0.0 });
+    let served = drive(&mut fleet, &mut engines, 2_000, 1.0 / 70.0);
+    let settled = &served[500..];
+    let slow = settled.iter().filter(|(engine, _)| *engine == 2).count() as f64 / settled.len() as f64;
+    assert!(slow < 0.14, "a tenth of the speed of the fleet must not get {slow} of its requests");
+    let mut waits: Vec<f64> = settled.iter().map(|(_, ttft)| *ttft).collect();
+    waits.sort_by(f64::total_cmp);
+    let p95 = waits[waits.len() * 95 / 100];
+    assert!(p95 < 0.15, "95 % of first tokens within 150 ms at two thirds of capacity, not {p95}");
+}
+
+#[test]
+fn an_endpoint_that_joins_is_taken_to_be_as_fast_as_its_kind() {
+    let mut fleet = Fleet::new(config("adaptive"), 2);
+    let mut engines = [100e-6, 100e-6].map(|token_seconds| Engine { token_seconds, free_at: 0.0 });
+    drive(&mut fleet, &mut engines, 100, 0.2);
+    // Decoding has not been seen, so that nothing is an example yet.
+    for i in 0..40 {
+        let mut pick = fleet.pick(&plain(400), at(100_000 + i * 10));
+        fleet.first_token(&mut pick, at(100_000 + i * 10 + 10));
+        let flight = pick.flight.as_mut().expect("reserved");
+        fleet.pool.observe(Event::Token { flight, count: 32 }, at(100_000 + i * 10 + 10 + 32 * 50));
+        fleet.end(pick, Outcome::Completed, at(100_000 + i * 10 + 2_000));
+    }
+    fleet.pool.set_endpoints(specs(3), at(200_000));
+    let rates: Vec<f64> =
+        fleet.pool.snapshot(at(200_000)).iter().map(|endpoint| endpoint.prefill_token_seconds).collect();
+    assert!(
+        rates[2] > 0.5 * rates[0].min(rates[1]),
+        "cost per token of the two that are known, and the third: {rates:?}"
+    );
+}
+
+#[test]
+fn a_hot_prefix_sticks_while_its_holder_keeps_up() {
+    let mut fleet = Fleet::new(config("adaptive"), 4);
+    let mut holders = std::collections::BTreeSet::new();
+    for i in 0..50 {
+        let mut pick = fleet.pick(&request(7, 30_000), at(i * 1_000));
+        fleet.first_token(&mut pick, at(i * 1_000 + 50));
+        if i > 0 {
+            assert_eq!(pick.affinity, AffinityResult::Hit, "request {i}");
+        }
+        holders.insert(pick.endpoint.id.clone());
+        fleet.end(pick, Outcome::Completed, at(i * 1_000 + 500));
+    }
+    assert_eq!(holders.len(), 1, "an idle holder keeps its prefix: {holders:?}");
+}
+
+#[test]
+fn a_failed_request_leaves_no_belief_behind() {
+    let mut fleet = Fleet::new(config("adaptive"), 4);
+    let failed = fleet.pick(&request(7, 30_000), at(0));
+    fleet.end(failed, Outcome::Reset, at(10));
+    assert_eq!(fleet.pick(&request(7, 30_000), at(1_000)).cached_tokens, 0);
+    let mut served = fleet.pick(&request(7, 30_000), at(2_000));
+    fleet.first_token(&mut served, at(2_100));
+    fleet.end(served, Outcome::Completed, at(2_200));
+    assert!(fleet.pick(&request(7, 30_000), at(3_000)).cached_tokens > 7_000);
 }

@@ -4,8 +4,9 @@ use proptest::prelude::*;
 use spillway_picker::decide::{NoPick, Pick};
 use spillway_picker::pool::{Event, Outcome};
 use spillway_picker::registry::Registry;
+use spillway_picker::request::Turn;
 
-use crate::support::{Fleet, at, config, plain, request, specs};
+use crate::support::{Fleet, at, config, hash, plain, request, specs};
 
 const OUTCOMES: [Outcome; 8] = [
     Outcome::Completed,
@@ -115,6 +116,48 @@ fn a_removed_endpoint_drains_and_looks_busy_when_it_comes_back() {
     assert!(fleet.pool.snapshot(at(2))[1].healthy, "a probe of the old slot says nothing of the new one");
     drop(picks);
     assert_idle(&fleet, 3);
+}
+
+#[test]
+fn an_endpoint_that_comes_back_is_in_service() {
+    let mut fleet = Fleet::new(config("round_robin"), 2);
+    let _held: Vec<Pick> = (0..4).map(|_| fleet.pick(&plain(1_000), at(0))).collect();
+    fleet.pool.observe(Event::Probed { endpoint: fleet.slot(1), healthy: false }, at(0));
+    fleet.pool.observe(Event::Drain { endpoint: fleet.slot(1), draining: true }, at(0));
+    fleet.pool.set_endpoints(specs(1), at(1));
+    fleet.pool.set_endpoints(specs(2), at(2));
+    let back = &fleet.pool.snapshot(at(2))[1];
+    assert!(back.healthy && !back.draining, "what was said of it before may never be taken back: {back:?}");
+}
+
+#[test]
+fn threads_that_come_and_go_leave_nothing_behind() {
+    for policy in ["adaptive", "ring", "hyperpod", "power_of_two"] {
+        let fleet = Fleet::new(config(policy), 5);
+        std::thread::scope(|scope| {
+            for thread in 0..4_u64 {
+                let pool = &fleet.pool;
+                scope.spawn(move || {
+                    let mut held = std::collections::VecDeque::new();
+                    for i in 0..2_000_u64 {
+                        let turn = Turn { random: hash(thread << 32 | i), rotation: i };
+                        let mut request = request(i % 9, 3_000);
+                        request.streams = i % 5 != 0;
+                        let mut pick = pool.decide(&request, turn, at(i), None).expect("in service");
+                        if i % 3 == 0 {
+                            pool.observe(Event::FirstToken { flight: pick.flight.as_mut().expect("reserved") }, at(i));
+                        }
+                        held.push_back(pick);
+                        if held.len() > 20 {
+                            let flight = held.pop_front().and_then(|pick| pick.flight).expect("reserved");
+                            pool.observe(Event::Ended { flight, outcome: OUTCOMES[i as usize % 8] }, at(i));
+                        }
+                    }
+                });
+            }
+        });
+        assert_idle(&fleet, 2_000);
+    }
 }
 
 #[test]
