@@ -1,0 +1,151 @@
+//! What a round of a decision asks the ring: who owns the key, who comes next, and what to believe of a prefix nobody is
+//! known to hold.
+//!
+//! Places on the walk are noted for scorers only as far as the decision itself has to go.
+
+use crate::decide::Reason;
+use crate::decide::bounds::Bounds;
+use crate::decide::round::Round;
+use crate::decide::scratch::Scratch;
+use crate::filter::Keep;
+use crate::ledger::{self, Load};
+use crate::ring::{Ring, Seen};
+use crate::view::table::{Ours, Table};
+
+/// Share of a prompt nobody is known to hold that counts as cached on its ring owner, when other gateways may have sent it
+/// there. Below one, since it is a guess; high enough to outweigh the noise of the cost.
+const PRIOR_CACHED: f64 = 0.75;
+
+/// A key never met here may still be known by a part of its prompt, such as a common greeting. Below this share of the
+/// prompt, such a match does not stand against what other gateways have most likely done.
+const WELL_KNOWN: f64 = 0.5;
+
+impl Round<'_> {
+    /// With several gateways, a prefix unknown here is believed to be on its ring owner, where any of them sends it.
+    pub(super) fn take_prior(&mut self) {
+        self.best_cached =
+            self.scratch.kept.iter().map(|i| self.scratch.table.beliefs[*i as usize].cached_tokens).fold(0.0, f64::max);
+        let Some(key) = self.ring_key().filter(|_| self.topology.reads_prefixes()) else { return };
+        let is_unknown = if self.known.knows(key) {
+            self.best_cached == 0.0
+        } else {
+            self.best_cached < WELL_KNOWN * self.view.prompt_tokens
+        };
+        self.prior_applies = is_unknown && self.topology.config.affinity.gateways > 1;
+        if self.prior_applies || self.plan().walks_first() {
+            let owner = self.walk(key).map(|(position, _)| position);
+            if let Some(owner) = owner.filter(|_| self.prior_applies) {
+                let belief = &mut self.scratch.table.beliefs[owner];
+                belief.cached_tokens = belief.cached_tokens.max(PRIOR_CACHED * self.view.prompt_tokens);
+            }
+        }
+    }
+
+    fn bounds(&mut self) -> Bounds {
+        // One size for all endpoints, and not less than what is reserved at the one chosen: which of them has room must not
+        // depend on which holds the prefix.
+        let cached = if self.prior_applies { PRIOR_CACHED * self.view.prompt_tokens } else { 0.0 };
+        *self.bounds.get_or_insert_with(|| {
+            let Self { topology, scratch, view, .. } = self;
+            let eligible = scratch.kept.iter().map(|i| &scratch.table.ours[*i as usize]);
+            let size = ledger::size(view.prompt_tokens - cached, view.mean_uncached);
+            Bounds::new(eligible, &topology.config.affinity, size, topology.plan.counts_requests)
+        })
+    }
+
+    /// The first eligible endpoint with room on the walk of `key`, and whether it is the first eligible at all. Notes the
+    /// places it passes.
+    fn walk(&mut self, key: u64) -> Option<(usize, bool)> {
+        let bounds = self.bounds();
+        let Self { topology, scratch, .. } = self;
+        let Scratch { table, keep, kept, seen, .. } = &mut **scratch;
+        walk(&topology.ring, table, (keep, kept), seen, bounds, key, |_| true)
+    }
+
+    /// Inside the tie band, a prefix that nobody holds goes where its kin went before, or will go on other gateways. Keys
+    /// never met keep rotating when there is only this gateway: nobody gains if they go to their owner.
+    pub(super) fn owner_among_tied(&mut self) -> Option<usize> {
+        let key = self.ring_key().filter(|key| {
+            self.best_cached == 0.0 && (self.topology.config.affinity.gateways > 1 || self.known.knows(*key))
+        })?;
+        let bounds = self.bounds();
+        let Self { topology, scratch, .. } = self;
+        let Scratch { table, keep, kept, seen, tied, .. } = &mut **scratch;
+        // Candidates are in order of position, so both lists are sorted.
+        let candidate_at = |position: usize| kept.binary_search(&(position as u32)).ok();
+        let is_tied = |position: usize| candidate_at(position).is_some_and(|i| tied.binary_search(&(i as u32)).is_ok());
+        let (position, _) = walk(&topology.ring, table, (keep, kept), seen, bounds, key, is_tied)?;
+        candidate_at(position)
+    }
+
+    pub(super) fn choose_on_walk(&mut self) -> (usize, Reason, Load) {
+        let key = self.ring_key();
+        let start = key.unwrap_or(self.turn.random);
+        let bounds = self.bounds();
+        let (position, is_owner, limit) = if let Some((position, is_owner)) = self.walk(start) {
+            (position, is_owner, bounds.limit(self.scratch.table.ours[position].weight))
+        } else {
+            let (position, is_owner) = self.least_loaded_on_walk(start, bounds);
+            (position, is_owner, bounds.limit_over(&self.scratch.table.ours[position]))
+        };
+        let candidate =
+            self.scratch.kept.binary_search(&(position as u32)).expect("a walk ends at an eligible endpoint");
+        let reason = match (key, is_owner) {
+            (None, _) => Reason::Random,
+            (Some(_), true) => Reason::Owner,
+            (Some(_), false) => Reason::Spill,
+        };
+        (candidate, reason, limit)
+    }
+
+    /// Every endpoint is over its bound: the least loaded, the first such on the walk.
+    fn least_loaded_on_walk(&mut self, key: u64, bounds: Bounds) -> (usize, bool) {
+        let Self { topology, scratch, .. } = self;
+        let Scratch { table, keep, kept, seen, .. } = &mut **scratch;
+        let relative = |i: usize| bounds.relative(&table.ours[i]);
+        let least = kept.iter().map(|i| relative(*i as usize)).fold(f64::INFINITY, f64::min);
+        let mut eligible = topology.ring.walk(key, seen).filter(|position| keep.is_kept(*position)).enumerate();
+        let found = eligible.find(|(_, position)| relative(*position) <= least);
+        let (place, position) = found.expect("the least loaded endpoint is on every walk");
+        (position, place == 0)
+    }
+
+    /// Notes the place of every endpoint on the walk, as far as the decision has not. Only for explain, after the choice.
+    pub(crate) fn complete_walk(&mut self) {
+        let Some(key) = self.ring_key() else { return };
+        let Self { topology, scratch, .. } = self;
+        let Scratch { table, seen, .. } = &mut **scratch;
+        for (place, position) in topology.ring.walk(key, seen).enumerate() {
+            table.beliefs[position].ring_position = place as u32;
+        }
+    }
+}
+
+/// The first eligible endpoint that has room and is `wanted` on the walk of `key`, and whether it is the first eligible at
+/// all. Notes the places it passes.
+fn walk(
+    ring: &Ring,
+    table: &mut Table,
+    (keep, kept): (&Keep, &[u32]),
+    seen: &mut Seen,
+    bounds: Bounds,
+    key: u64,
+    wanted: impl Fn(usize) -> bool,
+) -> Option<(usize, bool)> {
+    let fits = |ours: &[Ours], i: usize| wanted(i) && bounds.has_room(&ours[i]);
+    // Without this look, a full pool would be walked once round.
+    if !kept.iter().any(|i| fits(&table.ours, *i as usize)) {
+        return None;
+    }
+    let mut is_owner = true;
+    for (place, position) in ring.walk(key, seen).enumerate() {
+        table.beliefs[position].ring_position = place as u32;
+        if keep.is_kept(position) {
+            if fits(&table.ours, position) {
+                return Some((position, is_owner));
+            }
+            is_owner = false;
+        }
+    }
+    None
+}
