@@ -11,7 +11,11 @@ from openai import NotFoundError, OpenAI
 
 gateway, metrics = sys.argv[1:3]
 client = OpenAI(base_url=f"{gateway}/v1", api_key="unused", max_retries=0, timeout=120)
-QUESTION = [{"role": "user", "content": "What is the capital of France?"}]
+# Without the system message this small model answers in French verse.
+QUESTION = [
+    {"role": "system", "content": "You are a helpful assistant. Answer in one short English sentence."},
+    {"role": "user", "content": "What is the capital of France?"},
+]
 
 
 def ask(model="smollm2", **more):
