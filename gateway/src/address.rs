@@ -2,7 +2,8 @@
 //!
 //! An endpoint's identity is its URL as configured; the socket address behind a host name may change under it.
 
-use std::net::SocketAddr;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use pingora_core::upstreams::peer::HttpPeer;
@@ -20,6 +21,20 @@ const WRITE: Duration = Duration::from_secs(5);
 /// Requests that share one HTTP/2 connection: what servers commonly allow, and few enough that one lost packet does not
 /// stall everybody.
 const H2_STREAMS: usize = 100;
+
+/// Where an endpoint is, when its URL says so itself.
+pub fn literal(url: &EndpointUrl) -> Option<SocketAddr> {
+    url.host().parse().ok().map(|ip: IpAddr| SocketAddr::new(ip, url.port()))
+}
+
+/// Where an endpoint is, asking the name server if need be.
+pub async fn resolve(url: &EndpointUrl) -> io::Result<SocketAddr> {
+    if let Some(socket) = literal(url) {
+        return Ok(socket);
+    }
+    let mut found = tokio::net::lookup_host((url.host(), url.port())).await?;
+    found.next().ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "name has no address"))
+}
 
 /// A resolved endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,8 +2,9 @@
 //!
 //! The admin port can change things, so it listens on loopback unless a token guards it.
 
-mod gauges;
+pub mod gauges;
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -12,15 +13,17 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Method, Response, StatusCode};
 use pingora_core::apps::http_app::ServeHttp;
 use pingora_core::protocols::http::ServerSession;
+use prometheus::proto::{LabelPair, MetricFamily};
 use prometheus::{Encoder, TextEncoder};
 use serde_json::json;
 use spillway_picker::pool::Event;
 
+use crate::config::EndpointUrl;
 use crate::error::Refusal;
 use crate::explain;
 use crate::fleet::Fleet;
 use crate::reload::Reloader;
-use crate::surface::ErrorShape;
+use crate::surface::{ErrorShape, percent_decoded};
 
 /// Largest body `/explain` reads, in bytes.
 const LARGEST: usize = 64 * 1024 * 1024;
@@ -55,6 +58,7 @@ impl ServeHttp for MetricsPort {
 impl MetricsPort {
     fn metrics(&self) -> Answer {
         let mut families = self.fleet.metrics().registry().gather();
+        self.leave_out_gone(&mut families);
         families.extend(gauges::gather(&self.fleet));
         families.sort_by(|one, other| one.name().cmp(other.name()));
         let mut page = Vec::new();
@@ -62,6 +66,28 @@ impl MetricsPort {
             Ok(()) => answer(StatusCode::OK, prometheus::TEXT_FORMAT, page),
             Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, &format!("{error}\n")),
         }
+    }
+}
+
+impl MetricsPort {
+    /// A request or scrape that was under way when its endpoint was removed may count there once more.
+    fn leave_out_gone(&self, families: &mut Vec<MetricFamily>) {
+        let live = self.fleet.live();
+        let here: HashSet<(&str, String)> = live
+            .pools
+            .iter()
+            .flat_map(|(name, pool)| pool.settings.endpoints.iter().map(move |one| (name.as_str(), one.url.to_string())))
+            .collect();
+        for family in families.iter_mut() {
+            family.mut_metric().retain(|metric| {
+                let label = |name: &str| metric.get_label().iter().find(|label| label.name() == name).map(LabelPair::value);
+                match (label("pool"), label("endpoint")) {
+                    (Some(pool), Some(endpoint)) => here.contains(&(pool, endpoint.to_owned())),
+                    _ => true,
+                }
+            });
+        }
+        families.retain(|family| !family.get_metric().is_empty());
     }
 }
 
@@ -98,11 +124,12 @@ impl ServeHttp for AdminPort {
             ("GET", "/config") => self.config(),
             ("GET", "/pools") => self.pools(),
             ("POST", "/explain") => self.explain(session).await,
-            ("POST", "/reload") => self.reload(),
+            ("POST", "/reload") => self.reload().await,
             ("POST" | "DELETE", path) if path.starts_with("/drain/") => self.drain(&path["/drain/".len()..], method == Method::POST),
             (_, "/" | "/config" | "/pools" | "/explain" | "/reload") => {
                 text(StatusCode::METHOD_NOT_ALLOWED, "method not allowed\n")
             }
+            (_, path) if path.starts_with("/drain/") => text(StatusCode::METHOD_NOT_ALLOWED, "method not allowed\n"),
             _ => text(StatusCode::NOT_FOUND, INDEX),
         }
     }
@@ -169,11 +196,11 @@ impl AdminPort {
         }
     }
 
-    fn reload(&self) -> Answer {
+    async fn reload(&self) -> Answer {
         let Some(reloader) = &self.reloader else {
             return text(StatusCode::CONFLICT, "the configuration does not come from a file\n");
         };
-        let status = reloader.reload();
+        let status = reloader.reload().await;
         let code = if status.result == "rejected" { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
         let mut answer = json_answer(&json!(status));
         *answer.status_mut() = code;
@@ -181,6 +208,9 @@ impl AdminPort {
     }
 
     fn drain(&self, endpoint: &str, draining: bool) -> Answer {
+        // However it is written: escaped for a path, or with capitals.
+        let endpoint = percent_decoded(endpoint).unwrap_or_default();
+        let endpoint = endpoint.parse().map_or_else(|_| endpoint.to_string(), |url: EndpointUrl| url.to_string());
         let live = self.fleet.live();
         let mut found = 0;
         for pool in live.pools.values() {

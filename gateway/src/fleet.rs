@@ -4,11 +4,11 @@
 //! (in-flight counts, learning, health, what endpoints list) hangs in [`PoolState`], which is carried over by name.
 
 use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use arc_swap::{ArcSwap, Guard};
-use pingora_load_balancing::HealthRegistry;
 use spillway_picker::config::PoolConfig;
 use spillway_picker::pool::{EndpointSpec, Pool};
 use spillway_picker::registry::{PolicyError, Registry};
@@ -16,13 +16,16 @@ use spillway_picker::request::Turn;
 use spillway_picker::time::Time;
 use tokio::sync::watch;
 
-use crate::address::Address;
+use crate::address::{self, Address};
 use crate::budget::Budget;
 use crate::catalogue::Catalogue;
-use crate::config::{self, Config};
+use crate::config::{self, Config, EndpointUrl};
 use crate::metrics::Metrics;
 use crate::picker_config;
 use crate::routes::Routes;
+
+/// Where names were found to be.
+pub type Found = HashMap<EndpointUrl, SocketAddr>;
 
 /// Everything the process shares.
 pub struct Fleet {
@@ -74,9 +77,8 @@ pub struct PoolState {
     pub picker: Arc<Pool>,
     /// What the endpoints list as their models.
     pub catalogue: Catalogue,
-    /// Health of endpoints, by address.
-    pub health: Arc<HealthRegistry>,
-    /// Whether every endpoint has been looked at once.
+    /// Whether every endpoint has been looked at once, or the pool came with a reload: a process that serves must not be
+    /// called unready for what is new.
     pub looked: AtomicBool,
     addresses: ArcSwap<HashMap<Arc<str>, Address>>,
     in_flight: AtomicU32,
@@ -95,13 +97,12 @@ impl Drop for Admitted {
 }
 
 impl PoolState {
-    fn new(name: &str, picker: Arc<Pool>) -> Self {
+    fn new(name: &str, picker: Arc<Pool>, looked: bool) -> Self {
         Self {
             name: name.into(),
             picker,
             catalogue: Catalogue::default(),
-            health: Arc::new(HealthRegistry::new()),
-            looked: AtomicBool::new(false),
+            looked: AtomicBool::new(looked),
             addresses: ArcSwap::default(),
             in_flight: AtomicU32::new(0),
             rotation: AtomicU64::new(0),
@@ -142,6 +143,20 @@ impl PoolState {
         self.addresses.load_full()
     }
 
+    /// Adds the endpoints of `settings` whose place is known without asking: from their URL, from before, or from `found`.
+    fn add_addresses(&self, settings: &config::Pool, found: &Found) {
+        let mut all = (*self.addresses()).clone();
+        for endpoint in &settings.endpoints {
+            let id: Arc<str> = endpoint.url.to_string().into();
+            let before = all.get(&id).map(|address| address.socket);
+            let socket = address::literal(&endpoint.url).or(before).or_else(|| found.get(&endpoint.url).copied());
+            if let Some(socket) = socket {
+                all.insert(id, Address { socket, url: endpoint.url.clone(), http2: settings.http2 });
+            }
+        }
+        self.set_addresses(all);
+    }
+
     /// Replaces the resolved endpoints.
     pub fn set_addresses(&self, addresses: HashMap<Arc<str>, Address>) {
         self.addresses.store(Arc::new(addresses));
@@ -152,7 +167,7 @@ impl Fleet {
     /// Puts a first configuration in force.
     pub fn new(config: Config, registry: Registry) -> Result<Arc<Self>, PolicyError> {
         let began = std::time::Instant::now();
-        let live = Live::build(config, None, &registry, Time::default())?;
+        let live = Live::build(config, None, &registry, Time::default(), &Found::new())?;
         Ok(Arc::new(Self {
             live: ArcSwap::from_pointee(live),
             registry,
@@ -164,10 +179,10 @@ impl Fleet {
         }))
     }
 
-    /// Replaces the configuration. On error nothing has changed.
-    pub fn apply(&self, config: Config) -> Result<(), PolicyError> {
+    /// Replaces the configuration. On error nothing has changed. `found` are the addresses of names it brings.
+    pub fn apply(&self, config: Config, found: &Found) -> Result<(), PolicyError> {
         let old = self.live.load_full();
-        let live = Live::build(config, Some(&old), &self.registry, self.now())?;
+        let live = Live::build(config, Some(&old), &self.registry, self.now(), found)?;
         self.forget_gone(&old, &live);
         self.live.store(Arc::new(live));
         self.changed.send_modify(|generation| *generation += 1);
@@ -196,6 +211,11 @@ impl Fleet {
     /// The configuration in force, to keep for the length of a request.
     pub fn live_full(&self) -> Arc<Live> {
         self.live.load_full()
+    }
+
+    /// The pool of `state` as it is in force; `None` when it is no longer part of the configuration.
+    pub fn current(&self, state: &Arc<PoolState>) -> Option<Arc<LivePool>> {
+        self.live().pools.get(&*state.name).filter(|pool| Arc::ptr_eq(&pool.state, state)).cloned()
     }
 
     /// Tells when the configuration has changed.
@@ -246,7 +266,13 @@ impl Fleet {
 }
 
 impl Live {
-    fn build(config: Config, old: Option<&Self>, registry: &Registry, now: Time) -> Result<Self, PolicyError> {
+    fn build(
+        config: Config,
+        old: Option<&Self>,
+        registry: &Registry,
+        now: Time,
+        found: &Found,
+    ) -> Result<Self, PolicyError> {
         // All that can fail comes first, on objects nobody sees yet.
         let mut plans: Vec<(&str, PoolConfig, Option<&Arc<LivePool>>, Arc<Pool>)> = Vec::new();
         for (name, settings) in &config.pools {
@@ -261,9 +287,11 @@ impl Live {
                     known.state.picker.configure(picker_config, registry)?;
                     Arc::clone(&known.state)
                 }
-                None => Arc::new(PoolState::new(name, fresh)),
+                None => Arc::new(PoolState::new(name, fresh, old.is_some())),
             };
             let settings = config.pools[name].clone();
+            // Before the picker knows them: from then on requests are sent there.
+            state.add_addresses(&settings, found);
             state.picker.set_endpoints(specs(&settings), now);
             pools.insert(name.to_owned(), Arc::new(LivePool { state, settings }));
         }

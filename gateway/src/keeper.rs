@@ -18,7 +18,6 @@ use pingora_core::server::ShutdownWatch;
 use pingora_core::services::background::BackgroundService;
 use tokio::task::JoinSet;
 
-use crate::config;
 use crate::fetch::Fetcher;
 use crate::fleet::{Fleet, LivePool};
 
@@ -41,26 +40,16 @@ impl Keeper {
     /// Makes the running tasks those that the configuration asks for.
     fn reconcile(&self, running: &mut BTreeMap<String, Running>) {
         let live = self.fleet.live_full();
-        running.retain(|name, task| {
-            live.pools.get(name).is_some_and(|pool| {
-                Arc::ptr_eq(&pool.state, &task.pool.state) && !needs_restart(&pool.settings, &task.pool.settings)
-            })
-        });
+        running.retain(|name, task| live.pools.get(name).is_some_and(|pool| Arc::ptr_eq(&pool.state, &task.pool.state)));
         for (name, pool) in &live.pools {
-            if !running.contains_key(name) {
-                running.insert(name.clone(), Running::start(&self.fleet, &self.fetcher, Arc::clone(pool)));
+            match running.get_mut(name) {
+                Some(task) => task.follow(self, pool),
+                None => {
+                    running.insert(name.clone(), Running::start(self, Arc::clone(pool)));
+                }
             }
         }
     }
-}
-
-/// Whether a change of settings concerns these tasks at all.
-fn needs_restart(new: &config::Pool, old: &config::Pool) -> bool {
-    new.endpoints != old.endpoints
-        || new.health != old.health
-        || new.scrape != old.scrape
-        || new.engine != old.engine
-        || new.http2 != old.http2
 }
 
 #[async_trait]
@@ -81,20 +70,38 @@ impl BackgroundService for Keeper {
 
 /// The tasks of one pool; dropping it ends them.
 struct Running {
+    /// As it was when the readers were started.
     pool: Arc<LivePool>,
-    _tasks: JoinSet<()>,
+    readers: JoinSet<()>,
+    _health: JoinSet<()>,
 }
 
 impl Running {
-    fn start(fleet: &Arc<Fleet>, fetcher: &Arc<Fetcher>, pool: Arc<LivePool>) -> Self {
+    fn start(keeper: &Keeper, pool: Arc<LivePool>) -> Self {
+        let mut health = JoinSet::new();
+        let (fleet, fetcher) = (Arc::clone(&keeper.fleet), Arc::clone(&keeper.fetcher));
+        health.spawn(health::watch(fleet, fetcher, Arc::clone(&pool.state)));
+        let readers = Self::readers(keeper, &pool);
+        Self { pool, readers, _health: health }
+    }
+
+    /// Starts the readers again if a change concerns them. Health follows by itself.
+    fn follow(&mut self, keeper: &Keeper, pool: &Arc<LivePool>) {
+        let (new, old) = (&pool.settings, &self.pool.settings);
+        if new.endpoints != old.endpoints || new.scrape != old.scrape || new.engine != old.engine {
+            self.readers = Self::readers(keeper, pool);
+            self.pool = Arc::clone(pool);
+        }
+    }
+
+    fn readers(keeper: &Keeper, pool: &Arc<LivePool>) -> JoinSet<()> {
         let mut tasks = JoinSet::new();
         let looks = Arc::new(scrape::Looks::new(pool.settings.endpoints.len()));
-        tasks.spawn(health::watch(Arc::clone(fleet), Arc::clone(fetcher), Arc::clone(&pool)));
         for endpoint in pool.state.picker.endpoints().iter() {
             let scraper = scrape::Scraper {
-                fleet: Arc::clone(fleet),
-                fetcher: Arc::clone(fetcher),
-                pool: Arc::clone(&pool),
+                fleet: Arc::clone(&keeper.fleet),
+                fetcher: Arc::clone(&keeper.fetcher),
+                pool: Arc::clone(pool),
                 endpoint: Arc::clone(endpoint),
                 looks: Arc::clone(&looks),
             };
@@ -105,6 +112,6 @@ impl Running {
             let _ = tokio::time::timeout(FIRST_LOOK, looks.all()).await;
             state.looked.store(true, Ordering::Relaxed);
         });
-        Self { pool, _tasks: tasks }
+        tasks
     }
 }

@@ -2,20 +2,27 @@
 //!
 //! A file that does not validate changes nothing, counts as rejected and says why in the log and in `/config`.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
+use futures_util::future::join_all;
 use pingora_core::server::ShutdownWatch;
 use pingora_core::services::background::BackgroundService;
 use serde::Serialize;
 use tracing::{error, info, warn};
 
+use crate::address;
 use crate::config::watch::{Change, POLL, Watcher};
-use crate::config::{self, Problem};
-use crate::fleet::Fleet;
+use crate::config::{self, EndpointUrl, Problem};
+use crate::fleet::{Fleet, Found};
 use crate::picker_config;
+
+/// Longest wait for the addresses of new host names. A name server that takes longer must not hold up the rest of a
+/// change; the names are asked for again and again after it.
+const LOOK_UP: Duration = Duration::from_secs(2);
 
 /// What came of the latest attempt to reload.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -35,58 +42,57 @@ pub struct Reloader {
     fleet: Arc<Fleet>,
     path: PathBuf,
     started_with: config::Config,
-    state: Mutex<State>,
-}
-
-struct State {
-    watcher: Watcher,
-    status: Status,
+    /// Held for the length of a reload: there is one at a time.
+    watcher: tokio::sync::Mutex<Watcher>,
+    status: Mutex<Status>,
 }
 
 impl Reloader {
     /// A reloader of `path`, whose `contents` are in force.
     pub fn new(fleet: Arc<Fleet>, path: PathBuf, contents: &[u8]) -> Self {
         let started_with = fleet.live().config.clone();
-        let state = State { watcher: Watcher::new(contents), status: Status::default() };
-        Self { fleet, path, started_with, state: Mutex::new(state) }
+        let watcher = tokio::sync::Mutex::new(Watcher::new(contents));
+        Self { fleet, path, started_with, watcher, status: Mutex::default() }
     }
 
     /// What came of the latest attempt.
     pub fn status(&self) -> Status {
-        self.lock().status.clone()
+        self.lock().clone()
     }
 
     /// Reads the file and brings it into force now.
-    pub fn reload(&self) -> Status {
-        let mut state = self.lock();
+    pub async fn reload(&self) -> Status {
+        let mut watcher = self.watcher.lock().await;
         match std::fs::read(&self.path) {
             Ok(contents) => {
-                state.watcher.accept(&contents);
-                self.apply(&mut state, &contents);
+                watcher.accept(&contents);
+                self.apply(&contents).await
             }
-            Err(error) => self.unreadable(&mut state, &error),
+            Err(error) => self.unreadable(&error),
         }
-        state.status.clone()
     }
 
-    fn poll(&self) {
-        let mut state = self.lock();
-        match state.watcher.poll(std::fs::read(&self.path)) {
-            Some(Change::Content(contents)) => self.apply(&mut state, &contents),
-            Some(Change::Unreadable(error)) => self.unreadable(&mut state, &error),
+    async fn poll(&self) {
+        let mut watcher = self.watcher.lock().await;
+        match watcher.poll(std::fs::read(&self.path)) {
+            Some(Change::Content(contents)) => drop(self.apply(&contents).await),
+            Some(Change::Unreadable(error)) => drop(self.unreadable(&error)),
             None => {}
         }
     }
 
-    fn apply(&self, state: &mut State, contents: &[u8]) {
+    async fn apply(&self, contents: &[u8]) -> Status {
         let known = picker_config::known(self.fleet.registry());
         let (result, problems) = match config::load(contents, &known) {
             Err(problems) => ("rejected", problems.0),
             Ok(config) if config == self.fleet.live().config => ("unchanged", Vec::new()),
-            Ok(config) => match self.fleet.apply(config) {
-                Ok(()) => ("applied", Vec::new()),
-                Err(error) => ("rejected", vec![whole_file(error.to_string())]),
-            },
+            Ok(config) => {
+                let found = self.look_up(&config).await;
+                match self.fleet.apply(config, &found) {
+                    Ok(()) => ("applied", Vec::new()),
+                    Err(error) => ("rejected", vec![whole_file(error.to_string())]),
+                }
+            }
         };
         for problem in &problems {
             error!(file = %self.path.display(), line = problem.line, column = problem.column, key = problem.path,
@@ -99,23 +105,44 @@ impl Reloader {
                 warn!(keys = needs_restart.join(", "), "these keys take effect with a restart only");
             }
         }
-        self.note(state, result, problems, needs_restart);
+        self.note(result, problems, needs_restart)
     }
 
-    fn unreadable(&self, state: &mut State, error: &std::io::Error) {
+    /// Finds the addresses of host names that come with `config`: the first request may be sent there at once.
+    async fn look_up(&self, config: &config::Config) -> Found {
+        let live = self.fleet.live_full();
+        let is_known = |pool: &str, url: &EndpointUrl| {
+            let pool = live.pools.get(pool);
+            pool.is_some_and(|pool| pool.state.address(&url.to_string()).is_some())
+        };
+        let mut names = HashSet::new();
+        for (pool, settings) in &config.pools {
+            let urls = settings.endpoints.iter().map(|endpoint| &endpoint.url);
+            names.extend(urls.filter(|url| address::literal(url).is_none() && !is_known(pool, url)).cloned());
+        }
+        let look_up = |url: EndpointUrl| async move {
+            let socket = tokio::time::timeout(LOOK_UP, address::resolve(&url)).await.ok()?.ok()?;
+            Some((url, socket))
+        };
+        join_all(names.into_iter().map(look_up)).await.into_iter().flatten().collect()
+    }
+
+    fn unreadable(&self, error: &std::io::Error) -> Status {
         error!(file = %self.path.display(), %error, "configuration is not readable, the old one stays");
-        let needs_restart = state.status.needs_restart.clone();
-        self.note(state, "rejected", vec![whole_file(format!("not readable: {error}"))], needs_restart);
+        let needs_restart = self.lock().needs_restart.clone();
+        self.note("rejected", vec![whole_file(format!("not readable: {error}"))], needs_restart)
     }
 
-    fn note(&self, state: &mut State, result: &'static str, problems: Vec<Problem>, needs_restart: Vec<String>) {
+    fn note(&self, result: &'static str, problems: Vec<Problem>, needs_restart: Vec<String>) -> Status {
         self.fleet.metrics().config_reload_total.with_label_values(&[result]).inc();
         let at = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
-        state.status = Status { at, result, problems, needs_restart };
+        let status = Status { at, result, problems, needs_restart };
+        self.lock().clone_from(&status);
+        status
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Status> {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -140,9 +167,9 @@ impl BackgroundService for ReloadService {
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tokio::select! {
-                _ = tick.tick() => self.0.poll(),
+                _ = tick.tick() => self.0.poll().await,
                 _ = hangup.recv() => {
-                    self.0.reload();
+                    self.0.reload().await;
                 }
                 _ = shutdown.changed() => return,
             }

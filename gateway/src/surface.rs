@@ -158,12 +158,16 @@ impl Surface {
 
 /// Returns the id in `/v1/models/{id}`, percent-decoded. It may hold slashes, written as such or as `%2F`.
 pub fn model_in_path(path: &str) -> Option<Cow<'_, str>> {
-    let id = path.strip_prefix("/v1/models/").filter(|id| !id.is_empty())?;
-    if !id.contains('%') {
-        return Some(Cow::Borrowed(id));
+    percent_decoded(path.strip_prefix("/v1/models/").filter(|id| !id.is_empty())?)
+}
+
+/// Returns a part of a path with its escapes decoded; `None` when that is not text.
+pub(crate) fn percent_decoded(part: &str) -> Option<Cow<'_, str>> {
+    if !part.contains('%') {
+        return Some(Cow::Borrowed(part));
     }
-    let mut decoded = Vec::with_capacity(id.len());
-    let mut bytes = id.bytes();
+    let mut decoded = Vec::with_capacity(part.len());
+    let mut bytes = part.bytes();
     while let Some(byte) = bytes.next() {
         decoded.push(match byte {
             b'%' => {

@@ -7,28 +7,30 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use pingora_core::{Error, ErrorType, Result};
+use pingora_core::Result;
 use pingora_load_balancing::Backend;
 use pingora_load_balancing::discovery::ServiceDiscovery;
 use tracing::warn;
 
-use crate::address::Address;
-use crate::fleet::LivePool;
+use crate::address::{self, Address};
+use crate::fleet::{Fleet, PoolState};
 
-/// The configured list, with host names resolved on each look.
+/// The configured list, as of each look, with host names resolved.
 pub(super) struct Listed {
-    pub(super) pool: Arc<LivePool>,
+    pub(super) fleet: Arc<Fleet>,
+    pub(super) state: Arc<PoolState>,
 }
 
 #[async_trait]
 impl ServiceDiscovery for Listed {
     async fn discover(&self) -> Result<(BTreeSet<Backend>, HashMap<u64, bool>)> {
-        let before = self.pool.state.addresses();
+        let before = self.state.addresses();
         let mut addresses = HashMap::new();
         let mut backends = BTreeSet::new();
-        for endpoint in &self.pool.settings.endpoints {
+        let Some(pool) = self.fleet.current(&self.state) else { return Ok((backends, HashMap::new())) };
+        for endpoint in &pool.settings.endpoints {
             let id: Arc<str> = endpoint.url.to_string().into();
-            let socket = match resolve(endpoint.url.host(), endpoint.url.port()).await {
+            let socket = match address::resolve(&endpoint.url).await {
                 Ok(socket) => Some(socket),
                 Err(error) => {
                     // A name server's hiccup must not take a working endpoint away.
@@ -41,9 +43,12 @@ impl ServiceDiscovery for Listed {
             };
             let Some(socket) = socket else { continue };
             backends.insert(backend(socket)?);
-            addresses.insert(id, Address { socket, url: endpoint.url.clone(), http2: self.pool.settings.http2 });
+            addresses.insert(id, Address { socket, url: endpoint.url.clone(), http2: pool.settings.http2 });
         }
-        self.pool.state.set_addresses(addresses);
+        // After a change of the configuration meanwhile, the next look is due already.
+        if self.fleet.current(&self.state).is_some_and(|now| Arc::ptr_eq(&now, &pool)) {
+            self.state.set_addresses(addresses);
+        }
         Ok((backends, HashMap::new()))
     }
 }
@@ -52,14 +57,4 @@ impl ServiceDiscovery for Listed {
 /// must not lose an endpoint's health.
 pub(super) fn backend(socket: SocketAddr) -> Result<Backend> {
     Backend::new(&socket.to_string())
-}
-
-async fn resolve(host: &str, port: u16) -> Result<SocketAddr> {
-    if let Ok(ip) = host.parse() {
-        return Ok(SocketAddr::new(ip, port));
-    }
-    let mut found = tokio::net::lookup_host((host, port))
-        .await
-        .map_err(|error| Error::because(ErrorType::ConnectError, "name does not resolve", error))?;
-    found.next().ok_or_else(|| Error::explain(ErrorType::ConnectError, "name has no address"))
 }

@@ -1,5 +1,9 @@
 //! Active health: Pingora's registry and thresholds, our own probe.
+//!
+//! One task per pool for as long as the pool exists. It reads the settings in force at each turn: a reload must not forget
+//! which endpoints are down.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -11,13 +15,22 @@ use spillway_picker::pool::Event;
 use tracing::{info, warn};
 
 use super::discovery::{self, Listed};
+use crate::config;
 use crate::fetch::Fetcher;
-use crate::fleet::{Fleet, LivePool};
+use crate::fleet::{Fleet, PoolState};
 
 /// `GET` of the health path; any 2xx is healthy.
 struct Probe {
+    fleet: Arc<Fleet>,
     fetcher: Arc<Fetcher>,
-    pool: Arc<LivePool>,
+    state: Arc<PoolState>,
+}
+
+impl Probe {
+    /// The settings in force; the defaults for a pool that has just gone.
+    fn settings(&self) -> config::Health {
+        self.fleet.current(&self.state).map(|pool| pool.settings.health.clone()).unwrap_or_default()
+    }
 }
 
 #[async_trait]
@@ -26,11 +39,11 @@ impl HealthCheck for Probe {
         let Some(socket) = target.addr.as_inet() else {
             return Error::e_explain(ErrorType::ConnectError, "not an internet address");
         };
-        let addresses = self.pool.state.addresses();
+        let addresses = self.state.addresses();
         let Some(address) = addresses.values().find(|address| address.socket == *socket) else {
             return Ok(());
         };
-        let health = &self.pool.settings.health;
+        let health = self.settings();
         match self.fetcher.get(address, &health.path, "*/*", health.timeout).await {
             Ok(page) if (200..300).contains(&page.status) => Ok(()),
             Ok(page) => Error::e_explain(ErrorType::HTTPStatus(page.status), "health check"),
@@ -39,36 +52,50 @@ impl HealthCheck for Probe {
     }
 
     fn health_threshold(&self, success: bool) -> usize {
-        let health = &self.pool.settings.health;
+        let health = self.settings();
         (if success { health.successes } else { health.failures }) as usize
     }
 }
 
-/// Resolves and probes the endpoints of a pool for ever.
-pub(super) async fn watch(fleet: Arc<Fleet>, fetcher: Arc<Fetcher>, pool: Arc<LivePool>) {
-    let mut backends = Backends::new_with_health_registry(
-        Box::new(Listed { pool: Arc::clone(&pool) }),
-        Arc::clone(&pool.state.health),
-    );
-    backends.set_health_check(Box::new(Probe { fetcher, pool: Arc::clone(&pool) }));
-    let mut known_down = std::collections::BTreeSet::new();
+/// Resolves and probes the endpoints of a pool until it is gone.
+pub(super) async fn watch(fleet: Arc<Fleet>, fetcher: Arc<Fetcher>, state: Arc<PoolState>) {
+    let mut changes = fleet.changes();
+    let listed = Listed { fleet: Arc::clone(&fleet), state: Arc::clone(&state) };
+    let mut backends = Backends::new(Box::new(listed));
+    backends.set_health_check(Box::new(Probe { fleet: Arc::clone(&fleet), fetcher, state: Arc::clone(&state) }));
+    let mut known_down = BTreeSet::new();
     loop {
+        changes.mark_unchanged();
+        let Some(pool) = fleet.current(&state) else { return };
         if let Err(error) = backends.update(|_| {}).await {
-            warn!(pool = %pool.state.name, %error, "discovery failed");
+            warn!(pool = %state.name, %error, "discovery failed");
         }
-        backends.run_health_check(true).await;
-        for endpoint in pool.state.picker.endpoints().iter() {
-            let healthy = pool.state.address(&endpoint.id).is_some_and(|address| is_ready(&backends, address.socket));
-            pool.state.picker.observe(Event::Probed { endpoint: endpoint.slot, healthy }, fleet.now());
-            if healthy {
-                if known_down.remove(&endpoint.id) {
-                    info!(pool = %pool.state.name, endpoint = %endpoint.id, "endpoint is healthy again");
-                }
-            } else if known_down.insert(Arc::clone(&endpoint.id)) {
-                warn!(pool = %pool.state.name, endpoint = %endpoint.id, "endpoint is down");
+        tokio::select! {
+            () = backends.run_health_check(true) => tell(&fleet, &state, &backends, &mut known_down),
+            // Endpoints that have just come must not wait for the answer of one that hangs.
+            _ = changes.changed() => continue,
+        }
+        tokio::select! {
+            () = tokio::time::sleep(pool.settings.health.interval) => {}
+            _ = changes.changed() => {}
+        }
+    }
+}
+
+/// Tells the picker who is up, and the log who has changed.
+fn tell(fleet: &Fleet, state: &PoolState, backends: &Backends, known_down: &mut BTreeSet<Arc<str>>) {
+    let endpoints = state.picker.endpoints();
+    known_down.retain(|id| endpoints.iter().any(|endpoint| endpoint.id == *id));
+    for endpoint in endpoints.iter() {
+        let healthy = state.address(&endpoint.id).is_some_and(|address| is_ready(backends, address.socket));
+        state.picker.observe(Event::Probed { endpoint: endpoint.slot, healthy }, fleet.now());
+        if healthy {
+            if known_down.remove(&endpoint.id) {
+                info!(pool = %state.name, endpoint = %endpoint.id, "endpoint is healthy again");
             }
+        } else if known_down.insert(Arc::clone(&endpoint.id)) {
+            warn!(pool = %state.name, endpoint = %endpoint.id, "endpoint is down");
         }
-        tokio::time::sleep(pool.settings.health.interval).await;
     }
 }
 
