@@ -5,10 +5,17 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod affinity;
 mod body;
+mod cli;
 mod disconnect;
+mod documents;
+mod explain;
+mod facts;
 mod harness;
 mod models;
+mod operate;
+mod reload;
 mod retry;
 mod soak;
 mod stream;
