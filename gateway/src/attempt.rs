@@ -12,7 +12,7 @@ use spillway_picker::pool::{Event, Outcome};
 use crate::ctx::{Attempt, Ctx};
 use crate::error::Refusal;
 use crate::fleet::Fleet;
-use crate::observe::{Kind, Seen};
+use crate::observe::{Kind, Observer, Seen};
 use crate::patience::Expired;
 use crate::retry::{self, Failure, Situation, Verdict};
 use crate::routes::Target;
@@ -105,6 +105,13 @@ pub fn failed(fleet: &Fleet, session: &Session, ctx: &mut Ctx, failure: Failure,
 }
 
 fn conclude(fleet: &Fleet, ctx: &mut Ctx, failure: Failure, mut error: Box<Error>, response_began: bool) -> Box<Error> {
+    if response_began && ctx.attempt.observer.as_ref().is_some_and(Observer::has_ended) {
+        // The stream's own end marker has gone by: what either connection does after it harms nobody.
+        ctx.attempt.ended = true;
+        settle(fleet, ctx, Outcome::Completed);
+        error.retry = RetryType::Decided(false);
+        return error;
+    }
     let most_attempts = ctx.target.as_ref().map_or(1, |target| target.pool.settings.retries.attempts);
     let verdict = retry::verdict(Situation {
         failure,
@@ -152,7 +159,7 @@ fn settle(fleet: &Fleet, ctx: &mut Ctx, outcome: Outcome) {
     let Some(target) = &ctx.target else { return };
     let picker = &target.pool.state.picker;
     let now = fleet.now();
-    if let Some(summary) = ctx.attempt.observer.as_mut().map(crate::observe::Observer::finish) {
+    if let Some(summary) = ctx.attempt.observer.as_mut().map(Observer::finish) {
         let usage = summary.usage;
         if usage != crate::observe::Usage::default() {
             picker.observe(
