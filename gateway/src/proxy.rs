@@ -239,6 +239,15 @@ impl ProxyHttp for Gateway {
         Ok(())
     }
 
+    /// Clients of HTTP/1.0 know no chunks: their bodies end with the connection. Here, because Pingora frames bodies without
+    /// a length just before.
+    async fn response_filter(&self, session: &mut Session, response: &mut ResponseHeader, _ctx: &mut Ctx) -> Result<()> {
+        if session.req_header().version < http::Version::HTTP_11 {
+            response.remove_header(&TRANSFER_ENCODING);
+        }
+        Ok(())
+    }
+
     fn response_body_filter(
         &self,
         _session: &mut Session,
@@ -258,6 +267,11 @@ impl ProxyHttp for Gateway {
     async fn fail_to_proxy(&self, session: &mut Session, error: &Error, ctx: &mut Ctx) -> FailToProxy {
         if let Some(handle) = &ctx.handle {
             handle.restore(session);
+        }
+        if ctx.attempt.ended && ctx.failure.is_none() {
+            // All that is missing is the end in the framing. A client that has left has no use for it, nor harm from it.
+            let _ = session.write_response_body(None, true).await;
+            return FailToProxy { error_code: 0, can_reuse_downstream: false };
         }
         if ctx.failure.is_none() {
             ctx.failure =
