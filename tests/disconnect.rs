@@ -7,7 +7,8 @@ use hyper::body::Incoming;
 use spillway_sim::{Fault, FaultKind, Server};
 
 use crate::harness::{
-    Client, Events, Gateway, Scripted, calls, chat, config_for, eventually, post, sims, streamed, wait_until_quiet,
+    Client, ENDPOINT_HTTP, Events, Gateway, Scripted, calls, chat, config_for, eventually, post, sims, streamed,
+    wait_until_quiet,
 };
 
 const CHAT: &str = "/v1/chat/completions";
@@ -19,10 +20,10 @@ const PROMPTLY: Duration = Duration::from_secs(2);
 const LONG: u32 = 5_000;
 
 /// A sim whose tokens come some 20 ms apart.
-async fn slow() -> (Vec<Server>, Gateway) {
+async fn slow(http: &str) -> (Vec<Server>, Gateway) {
     let sims = sims(1).await;
     sims[0].fault(Fault { factor: 20.0, ..Fault::new(FaultKind::Slow) });
-    let gateway = Gateway::start(&config_for(&sims)).await;
+    let gateway = Gateway::start(&config_for(&sims).with(http)).await;
     (sims, gateway)
 }
 
@@ -61,28 +62,32 @@ async fn first_events(client: &mut Client, id: &str) -> Events {
 
 #[tokio::test]
 async fn a_client_that_leaves_while_it_waits_for_a_whole_answer_ends_its_generation() {
-    let (sims, gateway) = slow().await;
-    for (id, mut client) in [("whole-h1", gateway.h1().await), ("whole-h2", gateway.h2().await)] {
-        let body = String::from_utf8(streamed("hello", LONG).to_vec()).unwrap().replace("true", "false");
-        let waiting = tokio::spawn(async move { client.call(named(id, body)).await });
-        generating(&sims).await;
-        let left = Instant::now();
-        waiting.abort();
-        assert_left(id, left, &sims, &gateway).await;
+    for http in ENDPOINT_HTTP {
+        let (sims, gateway) = slow(http).await;
+        for (id, mut client) in [("whole-h1", gateway.h1().await), ("whole-h2", gateway.h2().await)] {
+            let body = String::from_utf8(streamed("hello", LONG).to_vec()).unwrap().replace("true", "false");
+            let waiting = tokio::spawn(async move { client.call(named(id, body)).await });
+            generating(&sims).await;
+            let left = Instant::now();
+            waiting.abort();
+            assert_left(id, left, &sims, &gateway).await;
+        }
     }
 }
 
 #[tokio::test]
 async fn a_client_that_leaves_before_the_head_ends_its_request() {
-    let sims = sims(1).await;
-    let gateway = Gateway::start(&config_for(&sims)).await;
-    sims[0].fault(Fault::new(FaultKind::Hang));
-    for (id, mut client) in [("head-h1", gateway.h1().await), ("head-h2", gateway.h2().await)] {
-        let waiting = tokio::spawn(async move { client.call(named(id, streamed("hello", LONG))).await });
-        eventually("the sim has the request", async || (sims[0].state().in_progress == 1).then_some(())).await;
-        let left = Instant::now();
-        waiting.abort();
-        assert_left(id, left, &sims, &gateway).await;
+    for http in ENDPOINT_HTTP {
+        let sims = sims(1).await;
+        let gateway = Gateway::start(&config_for(&sims).with(http)).await;
+        sims[0].fault(Fault::new(FaultKind::Hang));
+        for (id, mut client) in [("head-h1", gateway.h1().await), ("head-h2", gateway.h2().await)] {
+            let waiting = tokio::spawn(async move { client.call(named(id, streamed("hello", LONG))).await });
+            eventually("the sim has the request", async || (sims[0].state().in_progress == 1).then_some(())).await;
+            let left = Instant::now();
+            waiting.abort();
+            assert_left(id, left, &sims, &gateway).await;
+        }
     }
 }
 
@@ -103,48 +108,55 @@ async fn a_client_that_leaves_while_the_head_is_held_ends_its_request() {
 
 #[tokio::test]
 async fn a_client_that_leaves_in_mid_stream_ends_its_generation() {
-    let (sims, gateway) = slow().await;
-    for (id, mut client) in [("stream-h1", gateway.h1().await), ("stream-h2", gateway.h2().await)] {
-        let events = first_events(&mut client, id).await;
-        let left = Instant::now();
-        drop((events, client));
-        assert_left(id, left, &sims, &gateway).await;
+    for http in ENDPOINT_HTTP {
+        let (sims, gateway) = slow(http).await;
+        for (id, mut client) in [("stream-h1", gateway.h1().await), ("stream-h2", gateway.h2().await)] {
+            let events = first_events(&mut client, id).await;
+            let left = Instant::now();
+            drop((events, client));
+            assert_left(id, left, &sims, &gateway).await;
+        }
     }
 }
 
 #[tokio::test]
 async fn an_h2_client_that_resets_one_stream_keeps_the_others() {
-    let (sims, gateway) = slow().await;
-    let mut client = gateway.h2().await;
-    let events = first_events(&mut client, "reset-one").await;
-    let left = Instant::now();
-    drop(events);
-    assert_left("reset-one", left, &sims, &gateway).await;
-    client.call(named("after", chat("still there?"))).await.expect(200);
+    for http in ENDPOINT_HTTP {
+        let (sims, gateway) = slow(http).await;
+        let mut client = gateway.h2().await;
+        let events = first_events(&mut client, "reset-one").await;
+        let left = Instant::now();
+        drop(events);
+        assert_left("reset-one", left, &sims, &gateway).await;
+        client.call(named("after", chat("still there?"))).await.expect(200);
+    }
 }
 
 #[tokio::test]
 async fn a_client_that_half_closes_or_resets_its_connection_has_left() {
-    let (sims, gateway) = slow().await;
-    let body = String::from_utf8(streamed("hello", LONG).to_vec()).unwrap();
-    for (id, reset) in [("fin", false), ("rst", true)] {
-        let mut client = gateway.raw().await;
-        let head = format!("POST {CHAT} HTTP/1.1\r\nHost: x\r\nx-request-id: {id}\r\nContent-Length: {}", body.len());
-        client.send(format!("{head}\r\n\r\n{body}")).await;
-        assert_eq!(client.head().await.0, 200);
-        let left = Instant::now();
-        if reset {
-            client.reset();
-        } else {
-            client.half_close().await;
+    for http in ENDPOINT_HTTP {
+        let (sims, gateway) = slow(http).await;
+        let body = String::from_utf8(streamed("hello", LONG).to_vec()).unwrap();
+        for (id, reset) in [("fin", false), ("rst", true)] {
+            let mut client = gateway.raw().await;
+            let head =
+                format!("POST {CHAT} HTTP/1.1\r\nHost: x\r\nx-request-id: {id}\r\nContent-Length: {}", body.len());
+            client.send(format!("{head}\r\n\r\n{body}")).await;
+            assert_eq!(client.head().await.0, 200);
+            let left = Instant::now();
+            if reset {
+                client.reset();
+            } else {
+                client.half_close().await;
+            }
+            assert_left(id, left, &sims, &gateway).await;
         }
-        assert_left(id, left, &sims, &gateway).await;
     }
 }
 
 #[tokio::test]
 async fn during_a_stream_its_endpoint_has_one_in_flight() {
-    let (sims, gateway) = slow().await;
+    let (sims, gateway) = slow("http2: false").await;
     let mut client = gateway.h1().await;
     let events = first_events(&mut client, "one").await;
     for (phase, count) in [("prefill", 0.0), ("decode", 1.0)] {
@@ -158,27 +170,29 @@ async fn during_a_stream_its_endpoint_has_one_in_flight() {
 
 #[tokio::test]
 async fn a_hundred_clients_that_leave_leave_nothing_behind() {
-    let (sims, gateway) = slow().await;
-    let mut streams = Vec::new();
-    for number in 0..100 {
-        let mut client = gateway.h1().await;
-        if number % 2 == 0 {
-            let response = client.send(post(CHAT, streamed("hello", LONG))).await.unwrap();
-            streams.push((client, Some(response), None));
-        } else {
-            let waiting = tokio::spawn(async move {
-                let _ = client.send(post(CHAT, chat("hello"))).await;
-            });
-            streams.push((gateway.h1().await, None, Some(waiting)));
+    for http in ENDPOINT_HTTP {
+        let (sims, gateway) = slow(http).await;
+        let mut streams = Vec::new();
+        for number in 0..100 {
+            let mut client = gateway.h1().await;
+            if number % 2 == 0 {
+                let response = client.send(post(CHAT, streamed("hello", LONG))).await.unwrap();
+                streams.push((client, Some(response), None));
+            } else {
+                let waiting = tokio::spawn(async move {
+                    let _ = client.send(post(CHAT, chat("hello"))).await;
+                });
+                streams.push((gateway.h1().await, None, Some(waiting)));
+            }
         }
-    }
-    for (_, _, waiting) in &streams {
-        if let Some(waiting) = waiting {
-            waiting.abort();
+        for (_, _, waiting) in &streams {
+            if let Some(waiting) = waiting {
+                waiting.abort();
+            }
         }
+        drop(streams);
+        wait_until_quiet(&sims).await;
+        gateway.assert_idle().await;
+        gateway.post(CHAT, chat("hello")).await.expect(200);
     }
-    drop(streams);
-    wait_until_quiet(&sims).await;
-    gateway.assert_idle().await;
-    gateway.post(CHAT, chat("hello")).await.expect(200);
 }

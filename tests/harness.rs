@@ -26,7 +26,7 @@ mod wait;
 
 pub(crate) use bodies::{chat, hash, json_of_size, noise, streamed};
 pub(crate) use client::{Answer, Client, ReqBody, chunked, get, post, request};
-pub(crate) use config::{Config, config_for};
+pub(crate) use config::{Config, ENDPOINT_HTTP, config_for};
 pub(crate) use gateway::Gateway;
 pub(crate) use raw::Raw;
 pub(crate) use scripted::{Call, Scripted};

@@ -4,4 +4,5 @@ mod broken;
 mod bytes;
 mod errors;
 mod head;
+mod odd;
 mod usage;

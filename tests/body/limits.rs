@@ -20,7 +20,8 @@ async fn the_size_limit_is_exact_for_every_framing() {
         for declared in [true, false] {
             for http in ["h1", "h2"] {
                 let before = calls(&sims).len();
-                let request = if declared { post(CHAT, body.clone()) } else { chunked(CHAT, stream::iter([body.clone()])) };
+                let request =
+                    if declared { post(CHAT, body.clone()) } else { chunked(CHAT, stream::iter([body.clone()])) };
                 let mut client = if http == "h1" { gateway.h1().await } else { gateway.h2().await };
                 let answer = client.call(request).await;
                 let what = format!("{size} bytes, {http}, declared: {declared}");
@@ -144,7 +145,8 @@ async fn memory_is_bounded_by_its_limit_not_by_what_clients_send() {
             tokio::spawn(async move { crate::harness::Client::h1(address).await.call(post(CHAT, body)).await.status })
         })
         .collect();
-    let refused = async || (gateway.metric("spillway_refused_total", &[("reason", "memory")]).await >= 20.0).then_some(());
+    let refused =
+        async || (gateway.metric("spillway_refused_total", &[("reason", "memory")]).await >= 20.0).then_some(());
     eventually("all that do not fit are refused", refused).await;
     let grown = gateway.resident_bytes().saturating_sub(before) >> 20;
     // Four bodies, and as much again for sockets, allocator and threads.

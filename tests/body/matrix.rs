@@ -1,13 +1,15 @@
-//! Each framing x each size x each way for a first attempt to fail: the endpoint gets the client's bytes, with one length.
-//!
-//! Endpoints are spoken to with HTTP/1.1 only: the gateway has no setting for anything else.
+//! Each framing x each version to endpoints x each size x each way for a first attempt to fail: the endpoint gets the
+//! client's bytes, with one length.
 
 use bytes::Bytes;
 use futures_util::stream;
 use http::Request;
 use spillway_sim::{Fault, FaultKind, Server};
 
-use crate::harness::{Answer, Client, Gateway, calls, chunked, config_for, hash, json_of_size, noise, post, record_of, sims};
+use crate::harness::{
+    Answer, Client, ENDPOINT_HTTP, Gateway, calls, chunked, config_for, hash, json_of_size, noise, post, record_of,
+    sims,
+};
 
 const CHAT: &str = "/v1/chat/completions";
 
@@ -58,29 +60,44 @@ fn assert_arrived(sims: &[Server], answer: &Answer, body: &Bytes, what: &str) {
     assert_eq!(lengths.len(), 1, "{what}: one Content-Length, whatever the client sent: {:?}", record.headers);
     assert_eq!(lengths[0].1, body.len().to_string(), "{what}");
     assert!(record.headers.iter().all(|(name, _)| name != "transfer-encoding"), "{what}: {:?}", record.headers);
+    if what.contains("http2: ") {
+        assert_eq!(record.version == "HTTP/2.0", what.contains("http2: true"), "{what}: came with {}", record.version);
+    }
 }
 
 async fn every_size_arrives(framing: Framing) {
+    for http in ENDPOINT_HTTP {
+        every_size_arrives_by(framing, http).await;
+    }
+}
+
+async fn every_size_arrives_by(framing: Framing, http: &str) {
     let sims = sims(2).await;
-    let gateway = Gateway::start(&config_for(&sims)).await;
+    let gateway = Gateway::start(&config_for(&sims).with(http)).await;
     let mut client = framing.connect(&gateway).await;
     for size in SIZES {
         let body = json_of_size(size);
         let answer = framing.send(&mut client, CHAT, &body).await;
-        assert_arrived(&sims, &answer, &body, &format!("{framing:?}, {size} bytes"));
+        assert_arrived(&sims, &answer, &body, &format!("{framing:?}, {http}, {size} bytes"));
     }
     for size in [0, 1, 65_537] {
         let body = Bytes::from(noise(size, 1));
         let answer = framing.send(&mut client, FORM, &body).await;
-        assert_arrived(&sims, &answer, &body, &format!("{framing:?}, {size} bytes that are not JSON"));
+        assert_arrived(&sims, &answer, &body, &format!("{framing:?}, {http}, {size} bytes that are not JSON"));
     }
     gateway.assert_idle().await;
 }
 
-/// `early`: the connection breaks while the body is being sent; otherwise when all of it has been.
+/// With `early`, the connection breaks while the body is being sent; otherwise when all of it has been.
 async fn every_size_arrives_at_the_second_try(framing: Framing, early: bool) {
+    for http in ENDPOINT_HTTP {
+        every_size_arrives_at_the_second_try_by(framing, http, early).await;
+    }
+}
+
+async fn every_size_arrives_at_the_second_try_by(framing: Framing, http: &str, early: bool) {
     let sims = sims(2).await;
-    let gateway = Gateway::start(&config_for(&sims).with("policy: round_robin")).await;
+    let gateway = Gateway::start(&config_for(&sims).with(http).with("policy: round_robin")).await;
     sims[0].fault(Fault { early, ..Fault::new(FaultKind::Reset) });
     let mut client = framing.connect(&gateway).await;
     // Turns alternate: a request that begins at `b` makes the next one begin at `a`, and two tries leave it so.
@@ -88,7 +105,7 @@ async fn every_size_arrives_at_the_second_try(framing: Framing, early: bool) {
     let bodies = SIZES.map(|size| (CHAT, json_of_size(size)));
     let odd = [0, 1, 65_537].map(|size| (FORM, Bytes::from(noise(size, 2))));
     for (path, body) in bodies.into_iter().chain(odd) {
-        let what = format!("{framing:?}, {} bytes, second try", body.len());
+        let what = format!("{framing:?}, {http}, {} bytes, second try", body.len());
         let failed = calls(&sims[..1]).len();
         let answer = framing.send(&mut client, path, &body).await;
         assert_arrived(&sims, &answer, &body, &what);

@@ -10,7 +10,8 @@ const CHAT: &str = "/v1/chat/completions";
 async fn what_is_not_a_json_object_is_refused() {
     let sims = sims(1).await;
     let gateway = Gateway::start(&config_for(&sims)).await;
-    let (cut, deep) = (r#"{"model":"sim-model","messages":["#, format!("{{\"model\":\"sim-model\",\"a\":{}", "[".repeat(100_000)));
+    let (cut, deep) =
+        (r#"{"model":"sim-model","messages":["#, format!("{{\"model\":\"sim-model\",\"a\":{}", "[".repeat(100_000)));
     for body in ["", "{", "x", "[]", "null", "\"text\"", "{}{}", cut, &deep] {
         let answer = gateway.post(CHAT, body.to_owned()).await;
         let start = &body[..body.len().min(40)];

@@ -10,8 +10,7 @@ use crate::harness::{Gateway, calls, chunked, config_for, json_of_size, sims};
 const CHAT: &str = "/v1/chat/completions";
 
 /// The start of a chunked request that never gets its end.
-const OPEN: &str =
-    "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{\"\r\n";
+const OPEN: &str = "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{\"\r\n";
 
 #[tokio::test]
 async fn a_body_that_stops_is_given_up() {

@@ -6,6 +6,7 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 
 use bytes::Bytes;
 use futures_util::Stream;
@@ -63,27 +64,36 @@ impl Client {
         Self { address, sender: Sender::H2(sender), driver }
     }
 
-    /// Sends a request, completed with what its version of HTTP wants. Resolves with the response head.
-    pub(crate) async fn send(&mut self, mut request: Request<ReqBody>) -> hyper::Result<Response<Incoming>> {
+    /// Sends a request and returns what resolves with its response head; on HTTP/2 others can follow before it does.
+    pub(crate) async fn start(
+        &mut self,
+        mut request: Request<ReqBody>,
+    ) -> Pin<Box<dyn Future<Output = hyper::Result<Response<Incoming>>> + Send>> {
         let path = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned();
         match &mut self.sender {
             Sender::H1(sender) => {
                 let host = self.address.to_string().parse().expect("an address is a header value");
                 request.headers_mut().entry(HOST).or_insert(host);
-                sender.ready().await?;
-                sender.send_request(request).await
+                match sender.ready().await {
+                    Ok(()) => Box::pin(sender.send_request(request)),
+                    Err(error) => Box::pin(std::future::ready(Err(error))),
+                }
             }
             Sender::H2(sender) => {
-                *request.uri_mut() = Uri::builder()
-                    .scheme("http")
-                    .authority(self.address.to_string())
-                    .path_and_query(path)
-                    .build()
-                    .unwrap();
-                sender.ready().await?;
-                sender.send_request(request).await
+                let authority = self.address.to_string();
+                *request.uri_mut() =
+                    Uri::builder().scheme("http").authority(authority).path_and_query(path).build().unwrap();
+                match sender.ready().await {
+                    Ok(()) => Box::pin(sender.send_request(request)),
+                    Err(error) => Box::pin(std::future::ready(Err(error))),
+                }
             }
         }
+    }
+
+    /// Sends a request, completed with what its version of HTTP wants. Resolves with the response head.
+    pub(crate) async fn send(&mut self, request: Request<ReqBody>) -> hyper::Result<Response<Incoming>> {
+        self.start(request).await.await
     }
 
     /// Sends a request and reads its whole answer. Panics if there is none.

@@ -25,6 +25,9 @@ struct Pool {
     settings: Vec<String>,
 }
 
+/// Both ways to speak to endpoints, as settings of a pool.
+pub(crate) const ENDPOINT_HTTP: [&str; 2] = ["http2: false", "http2: true"];
+
 /// One pool named `main` over `sims`.
 pub(crate) fn config_for(sims: &[Server]) -> Config {
     Config::default().pool("main", sims)

@@ -54,6 +54,9 @@ impl Drop for Process {
             let (log, events) = (self.stdout.all(), self.stderr.all());
             eprintln!("--- last events of the gateway\n{}", tail(&events));
             eprintln!("--- last lines of its access log ({} in all)\n{}", log.len(), tail(&log));
+            let failed: Vec<_> =
+                log.into_iter().filter(|line| line.contains("\"error\":") && !line.contains("client_gone")).collect();
+            eprintln!("--- last of them that failed ({} in all)\n{}", failed.len(), tail(&failed));
         }
     }
 }

@@ -72,6 +72,11 @@ impl Call {
         self.stream.write_all(bytes.as_ref()).await.expect("the gateway still reads");
     }
 
+    /// Sends bytes as they are, to a gateway that may have had enough.
+    pub(crate) async fn try_send(&mut self, bytes: impl AsRef<[u8]>) {
+        let _ = self.stream.write_all(bytes.as_ref()).await;
+    }
+
     /// Sends a chunk of a chunked body; an empty one ends it.
     pub(crate) async fn chunk(&mut self, bytes: impl AsRef<[u8]>) {
         let bytes = bytes.as_ref();
@@ -124,7 +129,8 @@ async fn read(stream: &mut TcpStream) -> io::Result<Option<(String, Vec<u8>)>> {
     };
     let body = bytes.split_off(end);
     let head = String::from_utf8_lossy(&bytes).into_owned();
-    let length = head.lines().find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length:")?.trim().parse().ok());
+    let length =
+        head.lines().find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length:")?.trim().parse().ok());
     let length: usize = length.unwrap_or(0);
     let mut body = body;
     while body.len() < length {

@@ -44,6 +44,7 @@ pub(crate) struct Events {
     /// Where the next event begins.
     next: usize,
     end: Option<End>,
+    error: Option<hyper::Error>,
 }
 
 impl Events {
@@ -52,7 +53,7 @@ impl Events {
         let (head, body) = response.into_parts();
         let kind = head.headers.get("content-type").and_then(|value| value.to_str().ok()).unwrap_or("");
         assert!(kind.starts_with("text/event-stream"), "{} with content-type {kind:?} is no stream", head.status);
-        Self { body, bytes: Vec::new(), next: 0, end: None }
+        Self { body, bytes: Vec::new(), next: 0, end: None, error: None }
     }
 
     /// The next event, as soon as it is whole; `None` at the end.
@@ -74,9 +75,9 @@ impl Events {
         (events, self.end.expect("no event follows only at the end"))
     }
 
-    /// Every byte received so far.
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.bytes
+    /// Why it broke, if it did.
+    pub(crate) fn error(&self) -> Option<&hyper::Error> {
+        self.error.as_ref()
     }
 
     async fn more(&mut self) -> Option<()> {
@@ -86,7 +87,10 @@ impl Events {
         loop {
             match self.body.frame().await {
                 None => self.end = Some(End::Proper),
-                Some(Err(_)) => self.end = Some(End::Broken),
+                Some(Err(error)) => {
+                    self.end = Some(End::Broken);
+                    self.error = Some(error);
+                }
                 Some(Ok(frame)) => match frame.into_data() {
                     Ok(data) if !data.is_empty() => {
                         let data: Bytes = data;

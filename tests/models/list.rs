@@ -20,7 +20,8 @@ async fn the_list_is_the_union_of_endpoints_and_aliases() {
         adapters: adapters.iter().map(|&name| name.to_owned()).collect(),
         ..spillway_sim::Config::default()
     };
-    let sims = [sim_of(with("llama", &["sql"])).await, sim_of(with("llama", &["law"])).await, sim_of(with("qwen", &[])).await];
+    let sims =
+        [sim_of(with("llama", &["sql"])).await, sim_of(with("llama", &["law"])).await, sim_of(with("qwen", &[])).await];
     let config = Config::default().pool("one", &sims[..2]).pool("two", &sims[2..]);
     let config = config.top("models: [{name: chat, aliases: [gpt-4o-mini], pool: one, model: llama}]");
     let gateway = Gateway::start(&config).await;

@@ -61,7 +61,9 @@ async fn an_upload_arrives_as_it_was_sent() {
     let mut body = b"--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.wav\"\r\n\r\n".to_vec();
     body.extend(noise(2_000_000, 7));
     // Nearly the boundary, and bytes that are no text.
-    body.extend(b"\r\n--bX\x00\xff\r\n--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nsim-model\r\n--b--\r\n");
+    body.extend(
+        b"\r\n--bX\x00\xff\r\n--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nsim-model\r\n--b--\r\n",
+    );
     let body = Bytes::from(body);
     let mut request = post("/v1/audio/transcriptions", body.clone());
     request.headers_mut().insert("content-type", "multipart/form-data; boundary=b".parse().unwrap());
@@ -139,7 +141,9 @@ async fn an_endpoint_that_lists_nothing_judges_names_itself() {
     let config = spillway_sim::Config { flavor: spillway_sim::Flavor::LlamaCpp, ..spillway_sim::Config::default() };
     let sims = [sim_of(config).await];
     let gateway = Gateway::start(&config_for(&sims)).await;
-    let answer = gateway.post("/v1/chat/completions", r#"{"model":"sim-model","messages":[{"role":"user","content":"q"}]}"#).await;
+    let answer = gateway
+        .post("/v1/chat/completions", r#"{"model":"sim-model","messages":[{"role":"user","content":"q"}]}"#)
+        .await;
     answer.expect(200);
     gateway.h1().await.call(get("/v1/models")).await.expect(200);
 }

@@ -3,7 +3,7 @@
 use spillway_sim::{Fault, FaultKind};
 
 use crate::harness::{
-    End, Events, Gateway, Scripted, calls, chat, config_for, post, sims, streamed, wait_until_quiet,
+    ENDPOINT_HTTP, End, Events, Gateway, Scripted, calls, chat, config_for, post, sims, streamed, wait_until_quiet,
 };
 
 const CHAT: &str = "/v1/chat/completions";
@@ -16,89 +16,110 @@ fn named(id: &str, body: impl Into<bytes::Bytes>) -> http::Request<crate::harnes
 
 #[tokio::test]
 async fn a_reset_before_the_head_is_tried_elsewhere() {
-    let sims = sims(2).await;
-    let gateway = Gateway::start(&config_for(&sims).with("policy: round_robin")).await;
-    sims[0].fault(Fault::new(FaultKind::Reset));
-    for number in 0..6 {
-        let id = format!("n{number}");
-        let answer = gateway.h1().await.call(named(&id, chat("hi"))).await.expect(200);
-        assert_eq!(answer.header("x-sim-replica"), "b");
-        let line = gateway.logged(&id).await;
-        let expected = if number == 0 { line["attempts"].clone() } else { 2.into() };
-        assert_eq!(line["attempts"], expected, "{line}");
-        assert_eq!(line["endpoint"], sims[1].url(), "{line}");
-        assert_eq!(line["status"], 200, "{line}");
-        assert_eq!(line["error"], serde_json::Value::Null, "{line}");
+    for http in ENDPOINT_HTTP {
+        let sims = sims(2).await;
+        let gateway = Gateway::start(&config_for(&sims).with(http).with("policy: round_robin")).await;
+        sims[0].fault(Fault::new(FaultKind::Reset));
+        for number in 0..6 {
+            let id = format!("n{number}");
+            let answer = gateway.h1().await.call(named(&id, chat("hi"))).await.expect(200);
+            assert_eq!(answer.header("x-sim-replica"), "b");
+            let line = gateway.logged(&id).await;
+            let expected = if number == 0 { line["attempts"].clone() } else { 2.into() };
+            assert_eq!(line["attempts"], expected, "{line}");
+            assert_eq!(line["endpoint"], sims[1].url(), "{line}");
+            assert_eq!(line["status"], 200, "{line}");
+            assert_eq!(line["error"], serde_json::Value::Null, "{line}");
+        }
+        let ids: Vec<String> = calls(&sims)
+            .iter()
+            .flat_map(|record| record.headers.iter().filter(|(name, _)| name == "x-request-id"))
+            .map(|(_, id)| id.clone())
+            .collect();
+        let distinct: std::collections::HashSet<_> = ids.iter().collect();
+        assert_eq!(distinct.len(), ids.len(), "two attempts share an id, and servers make their own from it: {ids:?}");
+        gateway.assert_idle().await;
     }
-    let ids: Vec<String> = calls(&sims)
-        .iter()
-        .flat_map(|record| record.headers.iter().filter(|(name, _)| name == "x-request-id"))
-        .map(|(_, id)| id.clone())
-        .collect();
-    let distinct: std::collections::HashSet<_> = ids.iter().collect();
-    assert_eq!(distinct.len(), ids.len(), "two attempts share an id, and servers make their own from it: {ids:?}");
-    gateway.assert_idle().await;
 }
 
 #[tokio::test]
-async fn a_reset_after_the_head_and_before_the_first_byte_is_tried_elsewhere() {
+async fn an_endpoint_that_breaks_before_the_first_byte_costs_nobody_an_answer() {
+    let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
     let sims = sims(1).await;
     let mut endpoint = Scripted::start().await;
     let config = config_for(&sims).endpoint(&endpoint.url()).with("policy: round_robin");
     let gateway = Gateway::start(&config).await;
-    for (number, mut client) in [gateway.h1().await, gateway.h2().await, gateway.h1().await].into_iter().enumerate() {
-        let id = format!("n{number}");
-        let request = named(&id, streamed("hi", 3));
-        let response = tokio::spawn(async move { (Events::of(client.send(request).await.unwrap()).rest().await, client).0 });
-        if number > 0 {
-            let mut call = endpoint.call().await;
-            call.send("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n").await;
-            call.reset();
-        } else if let Ok(mut call) = tokio::time::timeout(std::time::Duration::from_millis(500), endpoint.call()).await {
-            call.send("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n").await;
-            call.reset();
-        }
-        let (events, end) = response.await.unwrap();
-        assert_eq!(end, End::Proper, "{id}");
-        assert_eq!(events.last().unwrap().data, "[DONE]", "{id}: {events:?}");
-        assert!(!events.iter().any(|event| event.data.contains("error")), "{id}: {events:?}");
+    // Two tries take two turns: from the first request that begins at the scripted endpoint, each one does.
+    let mut first = gateway.h1().await;
+    let first = tokio::spawn(async move { first.call(post(CHAT, chat("whose turn?"))).await.expect(200) });
+    tokio::select! {
+        call = endpoint.call() => drop(call),
+        answer = first => assert_eq!(answer.unwrap().header("x-sim-replica"), "a"),
     }
-    let line = gateway.logged("n2").await;
-    assert_eq!(line["attempts"], 2, "{line}");
+    for (what, sent, reset) in [
+        ("FIN instead of a head", "", false),
+        ("RST instead of a head", "", true),
+        ("FIN within the head", &head[..30], false),
+        ("RST within the head", &head[..30], true),
+        ("FIN after the head", head, false),
+        ("RST after the head", head, true),
+    ] {
+        for (http, mut client) in [("h1", gateway.h1().await), ("h2", gateway.h2().await)] {
+            let id = format!("{http} {what}").replace(' ', "-");
+            let request = named(&id, streamed("hi", 3));
+            let answer =
+                tokio::spawn(async move { (Events::of(client.send(request).await.unwrap()).rest().await, client).0 });
+            let mut call = endpoint.call().await;
+            call.send(sent).await;
+            if reset {
+                call.reset();
+            } else {
+                drop(call);
+            }
+            let (events, end) = answer.await.unwrap();
+            assert_eq!((events.last().unwrap().data.as_str(), end), ("[DONE]", End::Proper), "{id}");
+            assert!(!events.iter().any(|event| event.data.contains("error")), "{id}: {events:?}");
+            assert_eq!(gateway.logged(&id).await["attempts"], 2, "{id}");
+        }
+    }
     gateway.assert_idle().await;
 }
 
 #[tokio::test]
 async fn when_all_endpoints_reset_the_client_gets_502() {
-    let sims = sims(2).await;
-    let gateway = Gateway::start(&config_for(&sims)).await;
-    for sim in &sims {
-        sim.fault(Fault::new(FaultKind::Reset));
+    for http in ENDPOINT_HTTP {
+        let sims = sims(2).await;
+        let gateway = Gateway::start(&config_for(&sims).with(http)).await;
+        for sim in &sims {
+            sim.fault(Fault::new(FaultKind::Reset));
+        }
+        for mut client in [gateway.h1().await, gateway.h2().await] {
+            let answer = client.call(named("all", streamed("hi", 3))).await.expect(502);
+            assert_eq!(answer.json()["error"]["code"], "endpoint_failed", "{}", answer.text());
+        }
+        assert_eq!(gateway.logged("all").await["attempts"], 2);
+        assert_eq!(calls(&sims).len(), 4, "each endpoint once for each request");
+        gateway.assert_idle().await;
     }
-    for mut client in [gateway.h1().await, gateway.h2().await] {
-        let answer = client.call(named("all", streamed("hi", 3))).await.expect(502);
-        assert_eq!(answer.json()["error"]["code"], "endpoint_failed", "{}", answer.text());
-    }
-    assert_eq!(gateway.logged("all").await["attempts"], 2);
-    assert_eq!(calls(&sims).len(), 4, "each endpoint once for each request");
-    gateway.assert_idle().await;
 }
 
 #[tokio::test]
 async fn nothing_is_tried_again_after_the_first_byte() {
-    let sims = sims(2).await;
-    let gateway = Gateway::start(&config_for(&sims)).await;
-    for sim in &sims {
-        sim.fault(Fault { after: 1, ..Fault::new(FaultKind::CrashMidstream) });
+    for http in ENDPOINT_HTTP {
+        let sims = sims(2).await;
+        let gateway = Gateway::start(&config_for(&sims).with(http)).await;
+        for sim in &sims {
+            sim.fault(Fault { after: 1, ..Fault::new(FaultKind::CrashMidstream) });
+        }
+        for (number, mut client) in [gateway.h1().await, gateway.h2().await].into_iter().enumerate() {
+            let id = format!("n{number}");
+            let mut events = Events::of(client.send(named(&id, streamed("hi", 30))).await.unwrap());
+            let (_, end) = events.rest().await;
+            assert_eq!(end, End::Broken, "{id}");
+            assert_eq!(calls(&sims).len(), number + 1, "{id}: a second endpoint was asked");
+            assert_eq!(gateway.logged(&id).await["attempts"], 1, "{id}");
+        }
+        gateway.assert_idle().await;
+        wait_until_quiet(&sims).await;
     }
-    for (number, mut client) in [gateway.h1().await, gateway.h2().await].into_iter().enumerate() {
-        let id = format!("n{number}");
-        let mut events = Events::of(client.send(named(&id, streamed("hi", 30))).await.unwrap());
-        let (_, end) = events.rest().await;
-        assert_eq!(end, End::Broken, "{id}");
-        assert_eq!(calls(&sims).len(), number + 1, "{id}: a second endpoint was asked");
-        assert_eq!(gateway.logged(&id).await["attempts"], 1, "{id}");
-    }
-    gateway.assert_idle().await;
-    wait_until_quiet(&sims).await;
 }

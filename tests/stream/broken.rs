@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 use spillway_sim::{Fault, FaultKind, Server};
 
 use crate::harness::{
-    Answer, Client, Config, End, Event, Events, Gateway, Scripted, config_for, post, sims, streamed, wait_until_quiet,
+    Answer, Client, Config, ENDPOINT_HTTP, End, Event, Events, Gateway, Scripted, config_for, post, sims, streamed,
+    wait_until_quiet,
 };
 
 const APIS: [&str; 4] = ["/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages"];
@@ -79,34 +80,43 @@ async fn broken_streams(sims: &[Server], gateway: &Gateway, fault: &Fault) -> Ve
 
 #[tokio::test]
 async fn a_crash_in_mid_stream_is_told_in_the_stream_and_ends_it_abnormally() {
-    let sims = sims(1).await;
-    let gateway = Gateway::start(&config_for(&sims)).await;
-    let ends = broken_streams(&sims, &gateway, &Fault { after: 5, ..Fault::new(FaultKind::CrashMidstream) }).await;
-    assert_eq!(ends, [End::Broken; 8]);
+    for http in ENDPOINT_HTTP {
+        let sims = sims(1).await;
+        let gateway = Gateway::start(&config_for(&sims).with(http)).await;
+        let ends = broken_streams(&sims, &gateway, &Fault { after: 5, ..Fault::new(FaultKind::CrashMidstream) }).await;
+        assert_eq!(ends, [End::Broken; 8]);
+    }
 }
 
 #[tokio::test]
 async fn a_stream_cut_in_its_framing_is_told_in_the_stream_and_ends_it_abnormally() {
-    let sims = sims(1).await;
-    let gateway = Gateway::start(&config_for(&sims)).await;
-    let ends = broken_streams(&sims, &gateway, &Fault { after: 5, cut: true, ..Fault::new(FaultKind::Truncate) }).await;
-    assert_eq!(ends, [End::Broken; 8]);
+    for http in ENDPOINT_HTTP {
+        let sims = sims(1).await;
+        let gateway = Gateway::start(&config_for(&sims).with(http)).await;
+        let ends =
+            broken_streams(&sims, &gateway, &Fault { after: 5, cut: true, ..Fault::new(FaultKind::Truncate) }).await;
+        assert_eq!(ends, [End::Broken; 8]);
+    }
 }
 
 #[tokio::test]
 async fn a_stream_without_its_end_marker_is_told_of_in_the_stream() {
-    let sims = sims(1).await;
-    let gateway = Gateway::start(&config_for(&sims)).await;
-    // Its framing ends properly, so the client's does; the event is what tells.
-    broken_streams(&sims, &gateway, &Fault { after: 5, ..Fault::new(FaultKind::Truncate) }).await;
+    for http in ENDPOINT_HTTP {
+        let sims = sims(1).await;
+        let gateway = Gateway::start(&config_for(&sims).with(http)).await;
+        // Its framing ends properly, so the client's does; the event is what tells.
+        broken_streams(&sims, &gateway, &Fault { after: 5, ..Fault::new(FaultKind::Truncate) }).await;
+    }
 }
 
 #[tokio::test]
 async fn a_stream_that_falls_silent_is_ended_and_its_generation_too() {
-    let sims = sims(1).await;
-    let gateway = Gateway::start(&config_for(&sims).with("timeouts: {token_gap: 300ms}")).await;
-    let ends = broken_streams(&sims, &gateway, &Fault { after: 5, ..Fault::new(FaultKind::Stall) }).await;
-    assert_eq!(ends, [End::Broken; 8]);
+    for http in ENDPOINT_HTTP {
+        let sims = sims(1).await;
+        let gateway = Gateway::start(&config_for(&sims).with(http).with("timeouts: {token_gap: 300ms}")).await;
+        let ends = broken_streams(&sims, &gateway, &Fault { after: 5, ..Fault::new(FaultKind::Stall) }).await;
+        assert_eq!(ends, [End::Broken; 8]);
+    }
 }
 
 #[tokio::test]
@@ -139,4 +149,37 @@ async fn a_cut_answer_that_is_no_stream_ends_abnormally() {
         assert!(body.await.unwrap(), "half an answer looked like a whole one");
     }
     gateway.assert_idle().await;
+}
+
+#[tokio::test]
+async fn a_stream_that_has_told_its_end_is_whole_whatever_its_connections_do_then() {
+    let mut endpoint = Scripted::start().await;
+    let gateway = Gateway::start(&Config::default().pool("main", &[]).endpoint(&endpoint.url())).await;
+    let stream = "data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\ndata: [DONE]\n\n";
+    for server_leaves in [true, false] {
+        for (http, mut client) in [("h1", gateway.h1().await), ("h2", gateway.h2().await)] {
+            let id = format!("{http}-{server_leaves}");
+            let mut request = post("/v1/chat/completions", streamed("hi", 1));
+            request.headers_mut().insert("x-request-id", id.parse().unwrap());
+            let response = tokio::spawn(async move { (client.send(request).await.unwrap(), client) });
+            let mut call = endpoint.call().await;
+            let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
+            call.send(head).await;
+            call.chunk(stream).await;
+            let (response, client) = response.await.unwrap();
+            let mut events = Events::of(response);
+            assert_eq!((events.next().await.is_some(), events.next().await.unwrap().data.as_str()), (true, "[DONE]"));
+            if server_leaves {
+                drop(call);
+                assert_eq!(events.rest().await.1, End::Proper, "{id}: nothing was missing");
+            } else {
+                drop((events, client));
+                call.gone().await;
+            }
+            let line = gateway.logged(&id).await;
+            assert_eq!((&line["status"], &line["error"]), (&200.into(), &Value::Null), "{line}");
+        }
+    }
+    gateway.assert_idle().await;
+    assert_eq!(gateway.metric("spillway_broken_streams_total", &[]).await, 0.0);
 }

@@ -23,9 +23,11 @@ fn token(text: &str) -> String {
 async fn each_event_is_passed_on_before_the_next_one_comes() {
     let mut endpoint = Scripted::start().await;
     let gateway = start(&endpoint).await;
-    for framing in ["Transfer-Encoding: chunked\r\n\r\n", "Content-Length: 100000\r\n\r\n", "Connection: close\r\n\r\n"] {
+    for framing in ["Transfer-Encoding: chunked\r\n\r\n", "Content-Length: 100000\r\n\r\n", "Connection: close\r\n\r\n"]
+    {
         for (http, mut client) in both(&gateway).await {
-            let response = tokio::spawn(async move { (client.send(post(CHAT, streamed("hi", 9))).await.unwrap(), client) });
+            let response =
+                tokio::spawn(async move { (client.send(post(CHAT, streamed("hi", 9))).await.unwrap(), client) });
             let mut call = endpoint.call().await;
             let give = async |call: &mut crate::harness::Call, text: &str| match framing.contains("chunked") {
                 true => call.chunk(text).await,
@@ -83,6 +85,7 @@ async fn streams_of_any_form_arrive_as_they_were_sent() {
                 expected += 3.0;
             }
         }
+        gateway.assert_idle().await;
         let prompt_tokens = gateway.metric("spillway_tokens_total", &[("kind", "prompt")]).await;
         assert_eq!(prompt_tokens, expected, "{what}: usage is read whatever the form");
     }
@@ -99,10 +102,10 @@ async fn a_sims_stream_is_whole_for_h1_and_h2_clients() {
         let (all, end) = events.rest().await;
         assert_eq!(end, End::Proper, "{http}");
         assert_eq!(all.last().unwrap().data, "[DONE]", "{http}");
-        let content = |event: &crate::harness::Event| {
-            Some(event.json()["choices"][0]["delta"]["content"].as_str()?.to_owned())
-        };
-        let tokens: Vec<String> = all[..all.len() - 1].iter().filter_map(content).filter(|text| !text.is_empty()).collect();
+        let content =
+            |event: &crate::harness::Event| Some(event.json()["choices"][0]["delta"]["content"].as_str()?.to_owned());
+        let tokens: Vec<String> =
+            all[..all.len() - 1].iter().filter_map(content).filter(|text| !text.is_empty()).collect();
         assert_eq!(tokens.len(), 200, "{http}: tokens lost");
         texts.push(tokens.concat());
         count = all.len();

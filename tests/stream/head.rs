@@ -18,7 +18,8 @@ async fn the_head_waits_for_the_first_byte_of_the_body() {
     let mut endpoint = Scripted::start().await;
     let gateway = Gateway::start(&Config::default().pool("main", &[]).endpoint(&endpoint.url())).await;
     for mut client in [gateway.h1().await, gateway.h2().await] {
-        let mut response = tokio::spawn(async move { (client.send(post(CHAT, streamed("hi", 9))).await.unwrap(), client) });
+        let mut response =
+            tokio::spawn(async move { (client.send(post(CHAT, streamed("hi", 9))).await.unwrap(), client) });
         let mut call = endpoint.call().await;
         call.send(STREAM).await;
         let early = tokio::time::timeout(A_WHILE, &mut response).await;
@@ -127,7 +128,9 @@ async fn a_connection_is_kept_or_its_end_announced() {
     let sims = sims(1).await;
     let gateway = Gateway::start(&config_for(&sims)).await;
     let mut client = gateway.raw().await;
-    for (path, body) in [(CHAT, "{"), ("/nowhere", "{}"), (CHAT, r#"{"model":"nope"}"#), ("/v1/models", "{}"), (CHAT, "[]")] {
+    for (path, body) in
+        [(CHAT, "{"), ("/nowhere", "{}"), (CHAT, r#"{"model":"nope"}"#), ("/v1/models", "{}"), (CHAT, "[]")]
+    {
         let length = body.len();
         client.send(format!("POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n{body}")).await;
         let (status, head, _) = client.answer().await;
@@ -145,7 +148,8 @@ async fn headers_of_the_clients_connection_stay_on_it() {
     let gateway = Gateway::start(&config_for(&sims)).await;
     let body = String::from_utf8(chat("hi").to_vec()).unwrap();
     let mut client = gateway.raw().await;
-    let hop = "Connection: keep-alive, x-hop\r\nKeep-Alive: 5\r\nProxy-Connection: x\r\nTE: trailers\r\nX-Hop: 1\r\nX-End: 2";
+    let hop =
+        "Connection: keep-alive, x-hop\r\nKeep-Alive: 5\r\nProxy-Connection: x\r\nTE: trailers\r\nX-Hop: 1\r\nX-End: 2";
     let length = body.len();
     client.send(format!("POST {CHAT} HTTP/1.1\r\nHost: x\r\n{hop}\r\nContent-Length: {length}\r\n\r\n{body}")).await;
     assert_eq!(client.answer().await.0, 200);
