@@ -21,7 +21,7 @@ async fn a_draining_endpoint_finishes_what_it_has_and_gets_nothing_new() {
     let gateway = Gateway::start(&config_for(&sims).with("policy: round_robin")).await;
     sims[0].fault(Fault { factor: 20.0, ..Fault::new(FaultKind::Slow) });
     let mut client = gateway.h1().await;
-    let mut request = post(CHAT, streamed("hello", 50));
+    let mut request = post(CHAT, streamed("hello", 1_000));
     request.headers_mut().insert("x-request-id", "kept".parse().unwrap());
     let response = client.send(request).await.unwrap();
     assert_eq!(response.headers()["x-sim-replica"], "a", "the first turn is the first endpoint's");
@@ -38,9 +38,9 @@ async fn a_draining_endpoint_finishes_what_it_has_and_gets_nothing_new() {
     let pools = gateway.admin(Method::GET, "/pools", "").await.expect(200).json();
     assert_eq!(pools["main"]["endpoints"][0]["draining"], true, "{pools:#}");
     assert_eq!(pools["main"]["endpoints"][0]["in_flight"], 1, "{pools:#}");
+    sims[0].clear();
     assert_eq!(events.rest().await.1, End::Proper);
 
-    sims[0].clear();
     drain(&gateway, Method::DELETE, &sims[0].url()).await.expect(200);
     assert_eq!((state(&gateway, &url, "draining").await, state(&gateway, &url, "healthy").await), (0.0, 1.0));
     let mut replicas = Vec::new();

@@ -81,7 +81,10 @@ async fn a_reload_by_request_answers_with_what_came_of_it() {
     assert_eq!(refused["problems"].as_array().unwrap().len(), 3, "{refused:#}");
     gateway.rewrite(&config_for(&sims).with("policy: ring"));
     let applied = reload().await.expect(200).json();
-    assert_eq!((&applied["result"], &applied["problems"]), (&json!("applied"), &json!([])), "{applied}");
+    // On a machine that is slow enough, the change was found before it was asked for.
+    assert_ne!(applied["result"], "rejected", "{applied}");
+    assert_eq!(applied["problems"], json!([]), "{applied}");
+    assert_eq!(reloads(&gateway, "applied").await, 1.0);
     gateway.admin(Method::GET, "/reload", "").await.expect(405);
 }
 
