@@ -4,6 +4,7 @@
 //! sleeps to let something happen; [`harness::eventually`] polls for what must become true.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+#![expect(clippy::float_cmp, reason = "metrics compared here are counts, exact as f64")]
 
 mod affinity;
 mod body;

@@ -72,6 +72,7 @@ pub fn peer(fleet: &Fleet, target: &Target, ctx: &mut Ctx) -> Result<Box<HttpPee
         return Err(conclude(fleet, ctx, Failure::Connect, error, false));
     };
     let mut peer = address.peer(target.pool.settings.timeouts.connect);
+    ctx.attempt.address = Some(address);
     if ctx.attempt.again {
         // Idle connections are pooled by this key as well: a key of its own means a fresh connection, and no idle time
         // means it is not kept under a key that nobody will ask for again.
@@ -104,6 +105,7 @@ pub fn failed(fleet: &Fleet, session: &Session, ctx: &mut Ctx, failure: Failure,
     conclude(fleet, ctx, failure, error, began)
 }
 
+#[expect(clippy::unnecessary_box_returns, reason = "Pingora's hooks take and give errors boxed")]
 fn conclude(fleet: &Fleet, ctx: &mut Ctx, failure: Failure, mut error: Box<Error>, response_began: bool) -> Box<Error> {
     if response_began && ctx.attempt.observer.as_ref().is_some_and(Observer::has_ended) {
         // The stream's own end marker has gone by: what either connection does after it harms nobody.
@@ -250,7 +252,7 @@ pub fn saw_end(ctx: &mut Ctx, body: &mut Option<Bytes>) {
         return;
     }
     ctx.failure = Some(Failure::Other);
-    ctx.detail = "stream ended without its end marker".to_owned();
+    "stream ended without its end marker".clone_into(&mut ctx.detail);
     if let Some(event) = observer.error_event(&Refusal::Failed.to_string()) {
         let mut whole = body.take().map(Vec::from).unwrap_or_default();
         whole.extend_from_slice(&event);

@@ -2,7 +2,7 @@
 //!
 //! The structs below are at once the file's schema and what the rest of the gateway reads: a value that exists has been
 //! checked. Loading takes four steps, each in its own file: `tree` reads YAML and keeps positions, `shape` checks keys
-//! and types against the JSON Schema generated from the structs, `meaning` checks what no schema can say, and serde_yaml
+//! and types against the JSON Schema generated from the structs, `meaning` checks what no schema can say, and `serde_yaml`
 //! builds the structs last, when nothing can fail any more. So all problems are found at once, each with line and column.
 //!
 //! The one thing to know before adding a key: a key that does nothing yet must not be here. What is not here is refused.
@@ -42,6 +42,7 @@ use self::cursor::Cursor;
 const FINGERPRINT_BITS: u32 = 48;
 
 /// The file's schema. Generating it takes longer than checking a file against it, and `/reload` may be called often.
+#[expect(clippy::non_std_lazy_statics, reason = "once_cell is one of the project's given crates")]
 static SCHEMA: Lazy<Value> = Lazy::new(|| schemars::schema_for!(Config).to_value());
 
 /// The whole configuration, checked. [`load`] is the way to make one.

@@ -11,6 +11,7 @@ use spillway_picker::flight::Flight;
 use spillway_picker::pool::Endpoint;
 use spillway_picker::request::RequestInfo;
 
+use crate::address::Address;
 use crate::body::Body;
 use crate::budget::Share;
 use crate::error::Refusal;
@@ -81,6 +82,8 @@ pub struct Ctx {
 pub struct Attempt {
     /// The endpoint picked.
     pub endpoint: Option<Arc<Endpoint>>,
+    /// Where it is. Kept, since a reload may forget it between the pick and the connection.
+    pub address: Option<Address>,
     /// The in-flight guard.
     pub flight: Option<Flight>,
     /// Why this endpoint.

@@ -30,7 +30,7 @@ pub fn run(registry: Registry, port: u16, quiet: bool) -> anyhow::Result<()> {
         .build()
         .context("cannot start the simulated endpoints")?;
     let fleet = runtime.block_on(start_endpoints())?;
-    let urls: Vec<String> = fleet.iter().map(|server| server.url()).collect();
+    let urls: Vec<String> = fleet.iter().map(spillway_sim::Server::url).collect();
     print!("{}", welcome(port, &urls));
     crate::cli::start_log_quietly();
     let source = Source::Text(configuration(port, &urls));

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use arc_swap::{ArcSwap, Guard};
-use spillway_picker::config::PoolConfig;
 use spillway_picker::pool::{EndpointSpec, Pool};
 use spillway_picker::registry::{PolicyError, Registry};
 use spillway_picker::request::Turn;
@@ -274,7 +273,7 @@ impl Live {
         found: &Found,
     ) -> Result<Self, PolicyError> {
         // All that can fail comes first, on objects nobody sees yet.
-        let mut plans: Vec<(&str, PoolConfig, Option<&Arc<LivePool>>, Arc<Pool>)> = Vec::new();
+        let mut plans = Vec::new();
         for (name, settings) in &config.pools {
             let picker_config = picker_config::of(settings);
             let fresh = Pool::new(picker_config.clone(), registry)?;

@@ -39,10 +39,10 @@ pub fn check_head(head: &RequestHeader, limits: &Limits) -> Result<(), Refusal> 
     if head.version == http::Version::HTTP_11 && !headers.contains_key(HOST) {
         return Err(Refusal::BadRequest("the Host header is missing"));
     }
-    if is_h1 && let Some(coding) = headers.get(TRANSFER_ENCODING) {
-        if headers.get_all(TRANSFER_ENCODING).iter().count() > 1 || !coding.as_bytes().eq_ignore_ascii_case(b"chunked") {
-            return Err(Refusal::BadRequest("Transfer-Encoding must be chunked"));
-        }
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    let is_chunked = |coding: &http::HeaderValue| coding.as_bytes().eq_ignore_ascii_case(b"chunked");
+    if is_h1 && codings.next().is_some_and(|coding| !is_chunked(coding) || codings.next().is_some()) {
+        return Err(Refusal::BadRequest("Transfer-Encoding must be chunked"));
     }
     Ok(())
 }

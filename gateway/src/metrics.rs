@@ -88,7 +88,7 @@ metrics! {
         inter_token_seconds["model", "pool"] GAP;
         /// Seconds the picker took to decide.
         pick_seconds["pool"] WORK;
-        /// Seconds of a stage of a request: body (until it is whole), scan (hashing included), first_byte (attempt start to first response byte).
+        /// Seconds of a stage of a request: body (until it is whole), scan (hashing included), `first_byte` (attempt start to first response byte).
         stage_seconds["stage"] LATENCY;
         /// Predicted minus measured time to first token, in seconds (streams only).
         predicted_ttft_error_seconds["pool"] ERROR;

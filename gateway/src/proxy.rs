@@ -70,7 +70,7 @@ impl Gateway {
         }
         self.read_body(session, ctx).await?;
         let inspected = inspect(ctx)?;
-        select_target::of(session, ctx, &live, inspected)?;
+        select_target::of(session, ctx, &live, inspected.as_ref())?;
         // The body is replayed from memory from here on; what is set on the session must have been set before.
         let body = rewrite::model(ctx);
         let hold_head = ctx.target.as_ref().is_some_and(|target| target.pool.settings.hold_head);
@@ -159,8 +159,7 @@ impl ProxyHttp for Gateway {
         request: &mut RequestHeader,
         ctx: &mut Ctx,
     ) -> Result<()> {
-        let Some(target) = &ctx.target else { return Ok(()) };
-        if let Some(address) = ctx.attempt.endpoint.as_ref().and_then(|one| target.pool.state.address(&one.id)) {
+        if let Some(address) = &ctx.attempt.address {
             request.insert_header(HOST, address.url.authority())?;
         }
         let length = ctx.handle.as_ref().map_or(0, Handle::body_len);

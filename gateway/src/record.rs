@@ -15,11 +15,7 @@ const CLIENT_GONE: u16 = 499;
 /// Records a request.
 pub fn request(fleet: &Fleet, log: &AccessLog, session: &Session, ctx: &Ctx) {
     let written = session.response_written().map(|head| head.status.as_u16());
-    let status = match (written, ctx.failure) {
-        (_, Some(Failure::ClientGone)) => CLIENT_GONE,
-        (Some(status), _) => status,
-        (None, _) => CLIENT_GONE,
-    };
+    let status = written.filter(|_| ctx.failure != Some(Failure::ClientGone)).unwrap_or(CLIENT_GONE);
     let metrics = fleet.metrics();
     let duration = ctx.began.elapsed();
     let usage = ctx.attempt.summary.map(|summary| summary.usage).unwrap_or_default();

@@ -10,11 +10,10 @@ use crate::scan;
 pub fn model(ctx: &Ctx) -> Body {
     let name = ctx.target.as_ref().and_then(|target| target.sent_on.as_deref());
     match (name, &ctx.model_range) {
-        (None, _) => ctx.body.clone(),
         (Some(name), Some(range)) => scan::splice_model(ctx.body.chunks(), range.clone(), name).into(),
         (Some(name), None) if ctx.surface.reads_body() => insert(ctx.body.chunks(), name).into(),
-        // Not JSON: the name cannot be put in; the server applies its own default.
-        (Some(_), None) => ctx.body.clone(),
+        // Nothing to change, or not JSON: there the name cannot be put in, and the server applies its own default.
+        _ => ctx.body.clone(),
     }
 }
 

@@ -15,19 +15,19 @@ use crate::routes::Target;
 use crate::surface::Inspected;
 
 /// Fills the context's target, admission and picker information.
-pub fn of(session: &Session, ctx: &mut Ctx, live: &Live, inspected: Option<Inspected>) -> Result<(), Refusal> {
-    let asked = inspected.as_ref().and_then(|inspected| inspected.model.as_deref());
+pub fn of(session: &Session, ctx: &mut Ctx, live: &Live, inspected: Option<&Inspected>) -> Result<(), Refusal> {
+    let asked = inspected.and_then(|inspected| inspected.model.as_deref());
     let target = live.routes.target(live, asked)?;
     let settings = &target.pool.settings;
     ctx.admitted = Some(target.pool.state.admit(settings.limits.in_flight).ok_or(Refusal::InFlight)?);
     ctx.deadline = settings.timeouts.total.map(|total| tokio::time::Instant::from_std(ctx.began + total));
-    if let Some(inspected) = &inspected {
+    if let Some(inspected) = inspected {
         ctx.stream = inspected.stream && inspected.surface.can_stream();
         let began = Instant::now();
         let session_header = session_header(session, &target);
         ctx.info = info(&target, inspected, ctx.body.chunks(), session_header.as_deref());
         ctx.scan_time = Some(began.elapsed());
-        ctx.model_range = inspected.model_range.clone();
+        ctx.model_range.clone_from(&inspected.model_range);
     }
     ctx.target = Some(target);
     Ok(())

@@ -33,12 +33,10 @@ impl Signals {
 #[async_trait]
 impl ShutdownSignalWatch for Signals {
     async fn recv(&self) -> ShutdownSignal {
-        let (mut terminate, mut interrupt) = match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
-            (Ok(terminate), Ok(interrupt)) => (terminate, interrupt),
-            _ => {
-                error!("cannot listen for signals; only SIGKILL will stop this process");
-                return std::future::pending().await;
-            }
+        let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+        else {
+            error!("cannot listen for signals; only SIGKILL will stop this process");
+            return std::future::pending().await;
         };
         tokio::select! {
             _ = terminate.recv() => {}
