@@ -161,6 +161,14 @@ impl Replay {
         self.rest.is_empty() && self.next >= self.body.chunks().len()
     }
 
+    /// Writes pieces of a response that has begun. The gap to the next one counts from the end of the write: the time that a
+    /// slow client takes is not its endpoint's silence.
+    async fn pass_on(&mut self, tasks: Vec<HttpTask>) -> Result<bool> {
+        let written = self.inner_mut().response_duplex_vec(tasks).await;
+        self.watch.alive();
+        written
+    }
+
     /// Notes that response bytes go to the client: from here no attempt can follow, and the body is needed no longer.
     fn commit(&mut self) {
         let first = !self.watch.is_answered();
@@ -203,7 +211,9 @@ impl CustomSession for Replay {
 
     async fn write_body(&mut self, data: Bytes, end: bool) -> Result<()> {
         self.commit();
-        self.inner_mut().write_response_body(data, end).await
+        let written = self.inner_mut().write_response_body(data, end).await;
+        self.watch.alive();
+        written
     }
 
     async fn write_trailers(&mut self, trailers: HeaderMap) -> Result<()> {
@@ -212,8 +222,7 @@ impl CustomSession for Replay {
 
     async fn response_duplex_vec(&mut self, tasks: Vec<HttpTask>) -> Result<bool> {
         if self.watch.is_answered() {
-            self.watch.alive();
-            return self.inner_mut().response_duplex_vec(tasks).await;
+            return self.pass_on(tasks).await;
         }
         let mut ready = Vec::with_capacity(tasks.len() + 1);
         for task in tasks {
@@ -245,7 +254,11 @@ impl CustomSession for Replay {
         if ready.is_empty() {
             return Ok(false);
         }
-        self.inner_mut().response_duplex_vec(ready).await
+        if self.watch.is_answered() {
+            self.pass_on(ready).await
+        } else {
+            self.inner_mut().response_duplex_vec(ready).await
+        }
     }
 
     fn set_read_timeout(&mut self, timeout: Option<Duration>) {
