@@ -7,8 +7,8 @@ use hyper::body::Incoming;
 use spillway_sim::{Fault, FaultKind, Server};
 
 use crate::harness::{
-    Client, ENDPOINT_HTTP, Events, Gateway, Scripted, calls, chat, config_for, eventually, post, sims, streamed,
-    wait_until_quiet,
+    Client, Config, ENDPOINT_HTTP, Events, Full, Gateway, Scripted, calls, chat, config_for, eventually, post, sims,
+    streamed, wait_until_quiet,
 };
 
 const CHAT: &str = "/v1/chat/completions";
@@ -94,7 +94,7 @@ async fn a_client_that_leaves_before_the_head_ends_its_request() {
 #[tokio::test]
 async fn a_client_that_leaves_while_the_head_is_held_ends_its_request() {
     let mut endpoint = Scripted::start().await;
-    let gateway = Gateway::start(&crate::harness::Config::default().pool("main", &[]).endpoint(&endpoint.url())).await;
+    let gateway = Gateway::start(&Config::default().pool("main", &[]).endpoint(&endpoint.url())).await;
     for (id, mut client) in [("held-h1", gateway.h1().await), ("held-h2", gateway.h2().await)] {
         let waiting = tokio::spawn(async move { client.call(named(id, streamed("hello", LONG))).await });
         let mut call = endpoint.call().await;
@@ -103,6 +103,22 @@ async fn a_client_that_leaves_while_the_head_is_held_ends_its_request() {
         call.gone().await;
         assert_eq!(gateway.logged(id).await["status"], 499, "{id}");
         gateway.assert_idle().await;
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_while_its_endpoint_is_being_connected_is_forgotten() {
+    let full = Full::start().await;
+    let config = Config::default().pool("main", &[]).endpoint(&full.url());
+    let gateway = Gateway::start(&config.with("timeouts: {connect: 500ms}").with("health: {interval: 1h}")).await;
+    for (id, mut client) in [("connect-h1", gateway.h1().await), ("connect-h2", gateway.h2().await)] {
+        let waiting = tokio::spawn(async move { client.call(named(id, chat("hello"))).await });
+        let picked = async || (gateway.metric("spillway_in_flight", &[]).await == 1.0).then_some(());
+        eventually("an endpoint is picked", picked).await;
+        let left = Instant::now();
+        waiting.abort();
+        gateway.assert_idle().await;
+        assert!(left.elapsed() < PROMPTLY, "{id}: held for {:?} after its client had left", left.elapsed());
     }
 }
 

@@ -5,4 +5,5 @@ mod bytes;
 mod errors;
 mod head;
 mod odd;
+mod slow;
 mod usage;

@@ -46,7 +46,7 @@ async fn a_gigabyte_is_refused_when_it_is_declared_not_when_it_has_come() {
     assert_eq!(status, 413, "{head}{body}");
     assert!(body.contains("request_too_large"), "{body}");
     assert!(head.contains("x-request-id"), "{head}");
-    assert!(client.to_end().await.is_empty(), "the rest of the body must not be taken for a request");
+    assert!(client.until_end().await.is_empty(), "the rest of the body must not be taken for a request");
     assert!(calls(&sims).is_empty(), "an endpoint was asked");
     gateway.assert_idle().await;
 }
@@ -68,7 +68,7 @@ async fn a_body_without_end_is_cut_off_at_the_limit() {
     }
     let (status, head, body) = client.answer().await;
     assert_eq!(status, 413, "{head}{body}");
-    client.to_end().await;
+    client.until_end().await;
     assert!(calls(&sims).is_empty(), "an endpoint was asked");
     gateway.assert_idle().await;
 }

@@ -109,7 +109,7 @@ async fn framing_that_two_parsers_could_read_differently_is_refused() {
     ] {
         let mut client = gateway.raw().await;
         client.send(format!("POST /v1/chat/completions HTTP/1.1\r\n{headers}\r\n\r\n{body}")).await;
-        let answer = String::from_utf8(client.to_end().await).unwrap();
+        let answer = String::from_utf8(client.until_end().await).unwrap();
         assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 400"), "{what}: {answer:?}");
         assert!(calls(&sims).is_empty(), "{what}: an endpoint was asked");
     }

@@ -23,7 +23,7 @@ async fn a_body_that_stops_is_given_up() {
     assert_eq!(status, 408, "{head}{body}");
     assert!(body.contains("request_timeout"), "{body}");
     assert!(began.elapsed() >= Duration::from_millis(300), "given up after {:?}", began.elapsed());
-    assert!(client.to_end().await.is_empty());
+    assert!(client.until_end().await.is_empty());
 
     let mut client = gateway.h2().await;
     let stalls = stream::iter([Bytes::from_static(b"{\"")]).chain(stream::pending());
@@ -108,7 +108,7 @@ async fn a_body_that_ends_before_its_length_reaches_nobody() {
     client.send(start).await;
     client.send("{\"model\":\"sim-model\",\"messages\":[").await;
     client.half_close().await;
-    client.to_end().await;
+    client.until_end().await;
     assert_eq!(gateway.logged("short").await["status"], 499);
     assert!(calls(&sims).is_empty(), "an endpoint was asked");
     gateway.assert_idle().await;

@@ -87,11 +87,6 @@ impl Gateway {
         self.ports.h1
     }
 
-    /// Where clients connect with HTTP/2.
-    pub(crate) fn h2_addr(&self) -> SocketAddr {
-        self.ports.h2
-    }
-
     /// Where operators ask and change things.
     pub(crate) fn admin_addr(&self) -> SocketAddr {
         self.ports.admin

@@ -74,16 +74,8 @@ impl Raw {
         (status, head, body)
     }
 
-    /// Reads whatever comes next; empty at the end.
-    pub(crate) async fn some(&mut self) -> Vec<u8> {
-        if self.kept.is_empty() {
-            self.more().await;
-        }
-        std::mem::take(&mut self.kept)
-    }
-
     /// Reads until the peer closes, and returns what came. A reset is an end as well.
-    pub(crate) async fn to_end(&mut self) -> Vec<u8> {
+    pub(crate) async fn until_end(&mut self) -> Vec<u8> {
         while self.more().await {}
         std::mem::take(&mut self.kept)
     }

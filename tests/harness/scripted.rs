@@ -29,10 +29,6 @@ pub(crate) struct Scripted {
 /// One request, to be answered by hand. Dropping it closes the connection.
 #[derive(Debug)]
 pub(crate) struct Call {
-    /// The request's head, as text.
-    pub(crate) head: String,
-    /// Its body.
-    pub(crate) body: Vec<u8>,
     stream: TcpStream,
 }
 
@@ -99,10 +95,10 @@ impl Call {
 
 async fn serve(mut stream: TcpStream, calls: mpsc::UnboundedSender<Call>) {
     // A gateway that goes away ends this with an error.
-    while let Ok(Some((head, body))) = read(&mut stream).await {
+    while let Ok(Some(head)) = read(&mut stream).await {
         let (status, text) = match head.split(' ').nth(1).unwrap_or("") {
             _ if head.starts_with("POST") => {
-                let _ = calls.send(Call { head, body, stream });
+                let _ = calls.send(Call { stream });
                 return;
             }
             "/v1/models" => (200, MODELS),
@@ -116,8 +112,8 @@ async fn serve(mut stream: TcpStream, calls: mpsc::UnboundedSender<Call>) {
     }
 }
 
-/// Reads a request with a declared length or without a body.
-async fn read(stream: &mut TcpStream) -> io::Result<Option<(String, Vec<u8>)>> {
+/// Reads a request with a declared length or without a body, and returns its head.
+async fn read(stream: &mut TcpStream) -> io::Result<Option<String>> {
     let mut bytes = Vec::new();
     let end = loop {
         if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
@@ -127,16 +123,15 @@ async fn read(stream: &mut TcpStream) -> io::Result<Option<(String, Vec<u8>)>> {
             return Ok(None);
         }
     };
-    let body = bytes.split_off(end);
+    let mut body = bytes.split_off(end);
     let head = String::from_utf8_lossy(&bytes).into_owned();
     let length =
         head.lines().find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length:")?.trim().parse().ok());
     let length: usize = length.unwrap_or(0);
-    let mut body = body;
     while body.len() < length {
         if stream.read_buf(&mut body).await? == 0 {
             return Ok(None);
         }
     }
-    Ok(Some((head, body)))
+    Ok(Some(head))
 }

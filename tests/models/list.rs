@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use spillway_sim::{Fault, FaultKind};
 
-use crate::harness::{Config, Gateway, config_for, eventually, get, sim_of, sims};
+use crate::harness::{Client, Config, Gateway, config_for, eventually, get, post, sim_of, sims};
 
 fn ids(list: &Value) -> Vec<&str> {
     let mut ids: Vec<&str> = list["data"].as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap()).collect();
@@ -79,11 +79,16 @@ async fn a_new_adapter_is_found_without_a_restart() {
     })
     .await;
     let body = r#"{"model":"fresh","messages":[{"role":"user","content":"hi"}]}"#;
-    let answer = gateway.post("/v1/chat/completions", body).await.expect(200);
-    assert_eq!(answer.header("x-sim-model"), "fresh");
+    // Where it is loaded is known from the scrape that follows the list.
+    let answer = eventually("the adapter can be called", async || {
+        let answer = gateway.post("/v1/chat/completions", body).await;
+        (answer.status != 503).then_some(answer)
+    })
+    .await;
+    assert_eq!(answer.expect(200).header("x-sim-model"), "fresh");
 }
 
 /// Posts to a sim directly.
 async fn post_to(sim: &spillway_sim::Server, path: &str, body: &'static str) -> u16 {
-    crate::harness::Client::h1(sim.addr()).await.call(crate::harness::post(path, body)).await.status
+    Client::h1(sim.addr()).await.call(post(path, body)).await.status
 }

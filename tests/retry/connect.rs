@@ -1,9 +1,8 @@
 //! Endpoints that cannot be reached.
 
 use spillway_sim::{Fault, FaultKind, Server};
-use tokio::net::TcpSocket;
 
-use crate::harness::{Config, Gateway, calls, chat, config_for, eventually, post, sims, streamed};
+use crate::harness::{Config, Full, Gateway, calls, chat, config_for, eventually, post, sims, streamed};
 
 const CHAT: &str = "/v1/chat/completions";
 
@@ -99,19 +98,8 @@ async fn an_address_where_nobody_is_gives_502() {
 
 #[tokio::test]
 async fn a_connection_that_takes_too_long_is_made_elsewhere_or_gives_504() {
-    // A listener whose queue is full: the kernel lets further connections wait.
-    let socket = TcpSocket::new_v4().unwrap();
-    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let full = socket.listen(0).unwrap();
-    let address = full.local_addr().unwrap();
-    let mut queued = Vec::new();
-    while let Ok(Ok(one)) =
-        tokio::time::timeout(std::time::Duration::from_millis(300), tokio::net::TcpStream::connect(address)).await
-    {
-        queued.push(one);
-        assert!(queued.len() < 100, "this system lets connections in without bound");
-    }
-    let endpoint = format!("http://{address}");
+    let full = Full::start().await;
+    let endpoint = full.url();
     let slow = Config::default().pool("main", &[]).endpoint(&endpoint);
     let slow = slow.with("timeouts: {connect: 200ms}").with("health: {interval: 1h}");
     let gateway = Gateway::start(&slow).await;

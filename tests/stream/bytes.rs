@@ -29,9 +29,8 @@ async fn each_event_is_passed_on_before_the_next_one_comes() {
             let response =
                 tokio::spawn(async move { (client.send(post(CHAT, streamed("hi", 9))).await.unwrap(), client) });
             let mut call = endpoint.call().await;
-            let give = async |call: &mut crate::harness::Call, text: &str| match framing.contains("chunked") {
-                true => call.chunk(text).await,
-                false => call.send(text).await,
+            let give = async |call: &mut crate::harness::Call, text: &str| {
+                if framing.contains("chunked") { call.chunk(text).await } else { call.send(text).await }
             };
             call.send(format!("{HEAD}{framing}")).await;
             give(&mut call, &token("0")).await;

@@ -136,7 +136,7 @@ async fn a_connection_is_kept_or_its_end_announced() {
         let (status, head, _) = client.answer().await;
         assert!((400..500).contains(&status), "{path}: {head}");
         if head.to_ascii_lowercase().contains("connection: close") {
-            assert!(client.to_end().await.is_empty(), "{path}");
+            assert!(client.until_end().await.is_empty(), "{path}");
             client = gateway.raw().await;
         }
     }

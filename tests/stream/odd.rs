@@ -92,7 +92,7 @@ async fn a_client_of_http_1_0_gets_a_body_that_ends_with_its_connection() {
     let body = String::from_utf8(streamed("hi", 3).to_vec()).unwrap();
     let mut client = gateway.raw().await;
     client.send(format!("POST {CHAT} HTTP/1.0\r\nContent-Length: {}\r\n\r\n{body}", body.len())).await;
-    let answer = String::from_utf8(client.to_end().await).unwrap();
+    let answer = String::from_utf8(client.until_end().await).unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with("HTTP/1.") && head.contains(" 200 "), "{head}");
     assert!(!head.to_ascii_lowercase().contains("transfer-encoding"), "HTTP/1.0 knows no chunks: {head}");
