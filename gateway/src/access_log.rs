@@ -127,8 +127,8 @@ fn write_lines(queue: &Receiver<Vec<u8>>, out: impl Write) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
     use super::*;
+    use std::sync::{Arc, Mutex};
 
     #[derive(Clone, Default)]
     struct Sink(Arc<Mutex<Vec<u8>>>, Arc<Mutex<()>>);

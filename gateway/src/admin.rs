@@ -76,11 +76,14 @@ impl MetricsPort {
         let here: HashSet<(&str, String)> = live
             .pools
             .iter()
-            .flat_map(|(name, pool)| pool.settings.endpoints.iter().map(move |one| (name.as_str(), one.url.to_string())))
+            .flat_map(|(name, pool)| {
+                pool.settings.endpoints.iter().map(move |one| (name.as_str(), one.url.to_string()))
+            })
             .collect();
         for family in families.iter_mut() {
             family.mut_metric().retain(|metric| {
-                let label = |name: &str| metric.get_label().iter().find(|label| label.name() == name).map(LabelPair::value);
+                let label =
+                    |name: &str| metric.get_label().iter().find(|label| label.name() == name).map(LabelPair::value);
                 match (label("pool"), label("endpoint")) {
                     (Some(pool), Some(endpoint)) => here.contains(&(pool, endpoint.to_owned())),
                     _ => true,
@@ -125,7 +128,9 @@ impl ServeHttp for AdminPort {
             ("GET", "/pools") => self.pools(),
             ("POST", "/explain") => self.explain(session).await,
             ("POST", "/reload") => self.reload().await,
-            ("POST" | "DELETE", path) if path.starts_with("/drain/") => self.drain(&path["/drain/".len()..], method == Method::POST),
+            ("POST" | "DELETE", path) if path.starts_with("/drain/") => {
+                self.drain(&path["/drain/".len()..], method == Method::POST)
+            }
             (_, "/" | "/config" | "/pools" | "/explain" | "/reload") => {
                 text(StatusCode::METHOD_NOT_ALLOWED, "method not allowed\n")
             }

@@ -92,7 +92,11 @@ pub fn classify(ctx: &Ctx, error: &Error, connection_reused: bool) -> Failure {
     }
     match error.etype() {
         ErrorType::WriteError | ErrorType::ReadError | ErrorType::ConnectionClosed | ErrorType::H2Error => {
-            if connection_reused { Failure::StaleConnection } else { Failure::Reset }
+            if connection_reused {
+                Failure::StaleConnection
+            } else {
+                Failure::Reset
+            }
         }
         ErrorType::WriteTimedout | ErrorType::ReadTimedout => Failure::Reset,
         _ => Failure::Other,
@@ -281,4 +285,3 @@ pub fn final_refusal(ctx: &Ctx) -> Refusal {
         None => Refusal::Internal,
     }
 }
-

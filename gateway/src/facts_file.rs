@@ -30,7 +30,17 @@ pub fn apply(fleet: &Fleet, text: &[u8]) -> anyhow::Result<()> {
     for pool in live.pools.values() {
         for endpoint in pool.state.picker.endpoints().iter() {
             let Some(facts) = given.remove(&*endpoint.id) else { continue };
-            let Given { queued, running, kv_usage, block_size, blocks, adapters_running, adapters_waiting, max_adapters, models } = facts;
+            let Given {
+                queued,
+                running,
+                kv_usage,
+                block_size,
+                blocks,
+                adapters_running,
+                adapters_waiting,
+                max_adapters,
+                models,
+            } = facts;
             let facts = Facts {
                 queued,
                 running,

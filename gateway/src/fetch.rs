@@ -72,8 +72,7 @@ impl Fetcher {
         let mut tries = 0;
         loop {
             tries += 1;
-            let (mut session, reused) =
-                self.connector.get_http_session(&peer).await.map_err(FetchError::Transport)?;
+            let (mut session, reused) = self.connector.get_http_session(&peer).await.map_err(FetchError::Transport)?;
             match converse(&mut session, address, path, accept).await {
                 Ok(page) => {
                     self.connector.release_http_session(session, &peer, peer.options.idle_timeout).await;
@@ -100,7 +99,10 @@ async fn converse(
         head.insert_header("user-agent", concat!("spillway/", env!("CARGO_PKG_VERSION")))?;
         Ok(head)
     })();
-    session.write_request_header(Box::new(head.map_err(FetchError::Transport)?)).await.map_err(FetchError::Transport)?;
+    session
+        .write_request_header(Box::new(head.map_err(FetchError::Transport)?))
+        .await
+        .map_err(FetchError::Transport)?;
     session.finish_request_body().await.map_err(FetchError::Transport)?;
     session.read_response_header().await.map_err(FetchError::Transport)?;
     let (status, content_type) = session.response_header().map_or((0, String::new()), |head| {

@@ -191,7 +191,8 @@ impl Fleet {
     fn forget_gone(&self, old: &Live, new: &Live) {
         for (name, pool) in &old.pools {
             let kept = new.pools.get(name).map(|pool| &pool.settings.endpoints);
-            let is_kept = |id: &str| kept.is_some_and(|kept| kept.iter().any(|endpoint| endpoint.url.to_string() == id));
+            let is_kept =
+                |id: &str| kept.is_some_and(|kept| kept.iter().any(|endpoint| endpoint.url.to_string() == id));
             for endpoint in &pool.settings.endpoints {
                 let id = endpoint.url.to_string();
                 if !is_kept(&id) {

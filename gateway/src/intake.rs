@@ -32,7 +32,8 @@ impl From<Refusal> for IntakeError {
 pub fn check_head(head: &RequestHeader, limits: &Limits) -> Result<(), Refusal> {
     let headers = &head.headers;
     let is_h1 = head.version < http::Version::HTTP_2;
-    let size = head.raw_path().len() + headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum::<usize>();
+    let size = head.raw_path().len()
+        + headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum::<usize>();
     if size as u64 > limits.headers {
         return Err(Refusal::HeadersTooLarge(limits.headers));
     }

@@ -40,7 +40,8 @@ impl Keeper {
     /// Makes the running tasks those that the configuration asks for.
     fn reconcile(&self, running: &mut BTreeMap<String, Running>) {
         let live = self.fleet.live_full();
-        running.retain(|name, task| live.pools.get(name).is_some_and(|pool| Arc::ptr_eq(&pool.state, &task.pool.state)));
+        running
+            .retain(|name, task| live.pools.get(name).is_some_and(|pool| Arc::ptr_eq(&pool.state, &task.pool.state)));
         for (name, pool) in &live.pools {
             match running.get_mut(name) {
                 Some(task) => task.follow(self, pool),

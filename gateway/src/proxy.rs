@@ -144,11 +144,7 @@ impl ProxyHttp for Gateway {
         ctx.detail.clear();
         let timeouts = &target.pool.settings.timeouts;
         if let Some(handle) = &ctx.handle {
-            handle.set_patience(Patience {
-                first_byte: timeouts.ttft,
-                gap: timeouts.token_gap,
-                end: ctx.deadline,
-            });
+            handle.set_patience(Patience { first_byte: timeouts.ttft, gap: timeouts.token_gap, end: ctx.deadline });
         }
         attempt::peer(&self.fleet, &target, ctx)
     }
@@ -240,7 +236,12 @@ impl ProxyHttp for Gateway {
 
     /// Clients of HTTP/1.0 know no chunks: their bodies end with the connection. Here, because Pingora frames bodies without
     /// a length just before.
-    async fn response_filter(&self, session: &mut Session, response: &mut ResponseHeader, _ctx: &mut Ctx) -> Result<()> {
+    async fn response_filter(
+        &self,
+        session: &mut Session,
+        response: &mut ResponseHeader,
+        _ctx: &mut Ctx,
+    ) -> Result<()> {
         if session.req_header().version < http::Version::HTTP_11 {
             response.remove_header(&TRANSFER_ENCODING);
         }

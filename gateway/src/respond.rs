@@ -44,7 +44,9 @@ pub fn strip_connection_headers(response: &mut ResponseHeader) {
         .map(|name| name.trim().to_ascii_lowercase())
         .filter(|name| name != TRANSFER_ENCODING.as_str() && name != CONTENT_LENGTH.as_str())
         .collect();
-    for name in listed.iter().map(String::as_str).chain(["connection", "keep-alive", "proxy-connection", "te", "upgrade"]) {
+    for name in
+        listed.iter().map(String::as_str).chain(["connection", "keep-alive", "proxy-connection", "te", "upgrade"])
+    {
         response.remove_header(name);
     }
 }

@@ -19,7 +19,8 @@ pub fn model(ctx: &Ctx) -> Body {
 
 /// Puts a `model` key at the front of the object.
 fn insert(chunks: &[Bytes], name: &str) -> Vec<Bytes> {
-    let Some((index, at)) = chunks.iter().enumerate().find_map(|(index, chunk)| Some((index, memchr::memchr(b'{', chunk)?)))
+    let Some((index, at)) =
+        chunks.iter().enumerate().find_map(|(index, chunk)| Some((index, memchr::memchr(b'{', chunk)?)))
     else {
         return chunks.to_vec();
     };

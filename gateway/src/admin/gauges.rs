@@ -9,14 +9,34 @@ use crate::fleet::Fleet;
 
 /// Name, labels and help of each gauge, for the documentation's test.
 pub const FAMILIES: &[(&str, &[&str], &str)] = &[
-    ("spillway_in_flight", &["pool", "endpoint", "phase"], "Requests sent by this gateway and not yet ended; phase is prefill or decode."),
-    ("spillway_pool_in_flight", &["pool"], "Requests admitted to the pool and not yet ended, retries between endpoints included."),
-    ("spillway_endpoint_state", &["pool", "endpoint", "state"], "1 for the state the endpoint is in: healthy, demoted, down or draining."),
+    (
+        "spillway_in_flight",
+        &["pool", "endpoint", "phase"],
+        "Requests sent by this gateway and not yet ended; phase is prefill or decode.",
+    ),
+    (
+        "spillway_pool_in_flight",
+        &["pool"],
+        "Requests admitted to the pool and not yet ended, retries between endpoints included.",
+    ),
+    (
+        "spillway_endpoint_state",
+        &["pool", "endpoint", "state"],
+        "1 for the state the endpoint is in: healthy, demoted, down or draining.",
+    ),
     ("spillway_endpoint_scrape_age_seconds", &["pool", "endpoint"], "Age of the endpoint's last metrics page."),
     ("spillway_endpoint_queued", &["pool", "endpoint"], "Requests waiting in the engine at the last scrape."),
     ("spillway_endpoint_running", &["pool", "endpoint"], "Requests running in the engine at the last scrape."),
-    ("spillway_endpoint_kv_usage_ratio", &["pool", "endpoint"], "Share of the key-value cache in use at the last scrape, 0 to 1."),
-    ("spillway_endpoint_pending_prefill_seconds", &["pool", "endpoint"], "Predicted prefill work sent by this gateway and not yet at its first token."),
+    (
+        "spillway_endpoint_kv_usage_ratio",
+        &["pool", "endpoint"],
+        "Share of the key-value cache in use at the last scrape, 0 to 1.",
+    ),
+    (
+        "spillway_endpoint_pending_prefill_seconds",
+        &["pool", "endpoint"],
+        "Predicted prefill work sent by this gateway and not yet at its first token.",
+    ),
     ("spillway_body_memory_bytes", &[], "Request bodies held in memory."),
     ("spillway_active_requests", &[], "Requests being served, from their head to their last byte."),
     ("spillway_config_hash", &[], "Hash of the configuration in force; equal on gateways with equal configuration."),
@@ -27,7 +47,9 @@ pub const FAMILIES: &[(&str, &[&str], &str)] = &[
 pub(super) fn gather(fleet: &Fleet) -> Vec<MetricFamily> {
     let gauges: Vec<GaugeVec> = FAMILIES
         .iter()
-        .map(|(name, labels, help)| GaugeVec::new(Opts::new(*name, *help), labels).expect("names in the table are valid"))
+        .map(|(name, labels, help)| {
+            GaugeVec::new(Opts::new(*name, *help), labels).expect("names in the table are valid")
+        })
         .collect();
     let set = |name: &str, labels: &[&str], value: f64| {
         let index = FAMILIES.iter().position(|(known, ..)| *known == name).expect("only names of the table are set");
