@@ -6,6 +6,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use pingora_core::protocols::l4::ext::TcpKeepalive;
 use pingora_core::upstreams::peer::HttpPeer;
 
 use crate::config::{EndpointUrl, Scheme};
@@ -17,6 +18,12 @@ const IDLE: Duration = Duration::from_secs(4);
 /// An endpoint that takes none of what is sent for this long is stuck; it also bounds how late a client's departure is
 /// seen while an HTTP/2 write is blocked.
 const WRITE: Duration = Duration::from_secs(5);
+
+/// A connection whose packets go nowhere looks alive for minutes. So what is sent must be acknowledged within `WRITE`, and
+/// a silent connection is asked whether it is there.
+const PROBE_AFTER: Duration = Duration::from_secs(15);
+const PROBE_EVERY: Duration = Duration::from_secs(5);
+const PROBES: usize = 3;
 
 /// Requests that share one HTTP/2 connection: what servers commonly allow, and few enough that one lost packet does not
 /// stall everybody.
@@ -56,6 +63,13 @@ impl Address {
         peer.options.total_connection_timeout = Some(connect);
         peer.options.idle_timeout = Some(IDLE);
         peer.options.write_timeout = Some(WRITE);
+        peer.options.tcp_keepalive = Some(TcpKeepalive {
+            idle: PROBE_AFTER,
+            interval: PROBE_EVERY,
+            count: PROBES,
+            #[cfg(target_os = "linux")]
+            user_timeout: WRITE,
+        });
         if self.http2 {
             // Both ends of the range: otherwise Pingora remembers for ever that an endpoint once refused HTTP/2.
             peer.options.set_http_version(2, 2);

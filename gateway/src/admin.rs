@@ -121,6 +121,10 @@ impl ServeHttp for AdminPort {
             return text(StatusCode::UNAUTHORIZED, "a bearer token is needed\n");
         }
         let method = session.req_header().method.clone();
+        if method != Method::GET && session.req_header().headers.contains_key(http::header::ORIGIN) {
+            // Only browsers say where a request comes from, and no page of ours sends any: it is somebody else's.
+            return text(StatusCode::FORBIDDEN, "not from a browser\n");
+        }
         let path = session.req_header().uri.path().to_owned();
         match (method.as_str(), path.as_str()) {
             ("GET", "/") => text(StatusCode::OK, INDEX),

@@ -88,7 +88,9 @@ pub fn classify(ctx: &Ctx, error: &Error, connection_reused: bool) -> Failure {
         return Failure::Expired(expired);
     }
     if *error.esource() == ErrorSource::Downstream {
-        return Failure::ClientGone;
+        // What Pingora refuses of the client's own headers is no departure.
+        let is_malformed = matches!(error.etype(), ErrorType::InvalidHTTPHeader | ErrorType::HTTPStatus(_));
+        return if is_malformed { Failure::Malformed } else { Failure::ClientGone };
     }
     match error.etype() {
         ErrorType::WriteError | ErrorType::ReadError | ErrorType::ConnectionClosed | ErrorType::H2Error => {
@@ -150,7 +152,7 @@ fn conclude(fleet: &Fleet, ctx: &mut Ctx, failure: Failure, mut error: Box<Error
 
 fn outcome(failure: Failure, response_began: bool) -> Outcome {
     match failure {
-        Failure::ClientGone => Outcome::ClientGone,
+        Failure::ClientGone | Failure::Malformed => Outcome::ClientGone,
         Failure::Connect => Outcome::ConnectFailed,
         Failure::Expired(_) => Outcome::TimedOut,
         _ if response_began => Outcome::Failed,
@@ -221,6 +223,9 @@ fn saw_tokens(fleet: &Fleet, ctx: &mut Ctx, seen: Seen) {
         later -= 1;
         let ttft = moment.saturating_duration_since(ctx.began);
         ctx.ttft = Some(ttft);
+        if let Some(handle) = &ctx.handle {
+            handle.await_token(false);
+        }
         metrics.ttft_seconds.with_label_values(&labels).observe(ttft.as_secs_f64());
         if let (Some(predicted), Some(picked)) = (ctx.attempt.predicted_ttft, ctx.attempt.picked) {
             let measured = moment.saturating_duration_since(picked).as_secs_f64();
@@ -261,6 +266,9 @@ pub fn saw_end(ctx: &mut Ctx, body: &mut Option<Bytes>) {
         let mut whole = body.take().map(Vec::from).unwrap_or_default();
         whole.extend_from_slice(&event);
         *body = Some(whole.into());
+        if let Some(handle) = &ctx.handle {
+            handle.break_off();
+        }
     }
 }
 
@@ -281,6 +289,7 @@ pub fn final_refusal(ctx: &Ctx) -> Refusal {
     match ctx.failure {
         Some(Failure::Expired(Expired::FirstByte | Expired::Gap | Expired::Total)) => Refusal::TimedOut,
         Some(Failure::Connect) if ctx.attempt.connect_timed_out => Refusal::TimedOut,
+        Some(Failure::Malformed) => Refusal::BadRequest("the request headers are not valid"),
         Some(_) => Refusal::Failed,
         None => Refusal::Internal,
     }

@@ -24,19 +24,20 @@ struct Listed {
 }
 
 impl Catalogue {
-    /// Records what an endpoint lists. One writer at a time per endpoint.
-    pub fn record(&self, endpoint: &Arc<str>, cards: &[Card]) {
+    /// Records what an endpoint lists; returns whether that has changed. One writer at a time per endpoint.
+    pub fn record(&self, endpoint: &Arc<str>, cards: &[Card]) -> bool {
         let unchanged = self.listed.load().by_endpoint.get(endpoint).is_some_and(|old| {
             old.len() == cards.len() && old.iter().zip(cards).all(|(old, new)| old.raw.get() == new.raw.get())
         });
         if unchanged {
-            return;
+            return false;
         }
         self.listed.rcu(|listed| {
             let mut by_endpoint = listed.by_endpoint.clone();
             by_endpoint.insert(Arc::clone(endpoint), cards.into());
             Listed::of(by_endpoint)
         });
+        true
     }
 
     /// Forgets every endpoint that `keep` does not want.

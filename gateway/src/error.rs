@@ -28,7 +28,7 @@ pub enum Refusal {
     #[error("this request needs a model: set \"model\" in the JSON body, or let the operator configure default_model")]
     ModelRequired,
     /// `model` is there and cannot be a name.
-    #[error("\"model\" must be a non-empty string")]
+    #[error("\"model\" must be a string of 1 to 1,024 bytes")]
     BadModel,
     /// A name that leads nowhere.
     #[error("the model `{0}` does not exist; GET /v1/models lists what does")]

@@ -11,6 +11,9 @@ use crate::address::Address;
 /// Longest answer read, in bytes: a vLLM page is 50 kB per engine, a megabyte with many.
 const LARGEST: usize = 4 * 1024 * 1024;
 
+/// Most interim answers (1xx) before the answer.
+const INTERIM: u32 = 8;
+
 /// Why a fetch failed.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
@@ -20,6 +23,9 @@ pub enum FetchError {
     /// The whole exchange took too long.
     #[error("no answer within {0:?}")]
     Timeout(Duration),
+    /// Interim answers and no end of them, or an upgrade nobody asked for.
+    #[error("no final answer")]
+    NoAnswer,
     /// More than this reads.
     #[error("answer is larger than {LARGEST} bytes")]
     TooLarge,
@@ -104,7 +110,19 @@ async fn converse(
         .await
         .map_err(FetchError::Transport)?;
     session.finish_request_body().await.map_err(FetchError::Transport)?;
-    session.read_response_header().await.map_err(FetchError::Transport)?;
+    // Interim answers come before the answer; a body must not be asked of one.
+    let mut heads = 0;
+    loop {
+        session.read_response_header().await.map_err(FetchError::Transport)?;
+        heads += 1;
+        let status = session.response_header().map(|head| head.status);
+        if status.is_none_or(|status| !status.is_informational()) {
+            break;
+        }
+        if status == Some(http::StatusCode::SWITCHING_PROTOCOLS) || heads > INTERIM {
+            return Err(FetchError::NoAnswer);
+        }
+    }
     let (status, content_type) = session.response_header().map_or((0, String::new()), |head| {
         let content_type = head.headers.get("content-type").and_then(|value| value.to_str().ok());
         (head.status.as_u16(), content_type.unwrap_or_default().to_owned())

@@ -106,7 +106,7 @@ impl Running {
                 endpoint: Arc::clone(endpoint),
                 looks: Arc::clone(&looks),
             };
-            tasks.spawn(scraper.run());
+            tasks.spawn(scraper.run_for_ever());
         }
         let state = Arc::clone(&pool.state);
         tasks.spawn(async move {

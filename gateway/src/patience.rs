@@ -12,9 +12,10 @@ use tokio::time::{Instant, Sleep};
 /// How long an attempt may take. `None` waits for ever.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Patience {
-    /// From the start of the attempt to the first response body byte.
+    /// From the start of the attempt to the first response body byte, and in a stream to the first output token: some
+    /// APIs send an event before the prompt has been read.
     pub first_byte: Option<Duration>,
-    /// Between two response body writes after the first.
+    /// Between two response body writes after that.
     pub gap: Option<Duration>,
     /// The moment at which the whole request is over, whatever happens.
     pub end: Option<Instant>,
@@ -34,7 +35,11 @@ pub enum Expired {
 /// Watches one attempt.
 pub(crate) struct Watch {
     patience: Patience,
+    began_at: Instant,
+    /// Whether a response body byte has been seen.
     answered: bool,
+    /// Whether output flows: from here on only gaps count.
+    flowing: bool,
     /// The last sign of life: start of the attempt, then each body write.
     alive_at: Instant,
     /// Set once and moved lazily, so that a stream of a thousand tokens does not reset it a thousand times.
@@ -44,7 +49,8 @@ pub(crate) struct Watch {
 impl Watch {
     /// Starts to watch an attempt.
     pub(crate) fn new(patience: Patience) -> Self {
-        Self { patience, answered: false, alive_at: Instant::now(), timer: None }
+        let now = Instant::now();
+        Self { patience, began_at: now, answered: false, flowing: false, alive_at: now, timer: None }
     }
 
     /// Whether a response body byte has been seen.
@@ -52,19 +58,23 @@ impl Watch {
         self.answered
     }
 
-    /// Records a response body write. Returns when it happened.
-    pub(crate) fn alive(&mut self) -> Instant {
+    /// Records a response body write; `flowing` when it is output or what follows output. Returns when it happened.
+    pub(crate) fn alive(&mut self, flowing: bool) -> Instant {
         self.answered = true;
+        self.flowing |= flowing;
         self.alive_at = Instant::now();
         self.alive_at
     }
 
     /// The nearest deadline in force, if any.
     fn deadline(&self) -> Option<(Instant, Expired)> {
-        let silence = if self.answered {
-            self.patience.gap.map(|gap| (self.alive_at + gap, Expired::Gap))
-        } else {
-            self.patience.first_byte.map(|wait| (self.alive_at + wait, Expired::FirstByte))
+        let gap = self.patience.gap.map(|gap| (self.alive_at + gap, Expired::Gap));
+        let first = self.patience.first_byte.map(|wait| (self.began_at + wait, Expired::FirstByte));
+        let silence = match (self.answered, self.flowing) {
+            (false, _) => first,
+            (true, true) => gap,
+            // Whichever is later: events without output that keep coming are a sign of life.
+            (true, false) => gap.zip(first).map(|(gap, first)| if gap.0 > first.0 { gap } else { first }),
         };
         let end = self.patience.end.map(|end| (end, Expired::Total));
         [silence, end].into_iter().flatten().min_by_key(|(at, _)| *at)
@@ -98,7 +108,7 @@ mod tests {
         let began = Instant::now();
         let mut watch = Watch::new(Patience { first_byte: Some(5 * SECOND), gap: Some(2 * SECOND), end: None });
         tokio::time::advance(4 * SECOND).await;
-        watch.alive();
+        watch.alive(true);
         assert_eq!(watch.run_out().await, Expired::Gap);
         assert_eq!(began.elapsed().as_secs(), 6);
     }
@@ -108,12 +118,24 @@ mod tests {
         let end = Instant::now() + 10 * SECOND;
         let mut watch = Watch::new(Patience { first_byte: Some(SECOND), gap: Some(2 * SECOND), end: Some(end) });
         for _ in 0..9 {
-            watch.alive();
+            watch.alive(true);
             let early = tokio::time::timeout(SECOND, watch.run_out()).await;
             assert!(early.is_err(), "expired with {early:?} although bytes flowed");
         }
-        watch.alive();
+        watch.alive(true);
         assert_eq!(watch.run_out().await, Expired::Total);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn events_before_the_first_token_do_not_start_the_gap() {
+        let began = Instant::now();
+        let mut watch = Watch::new(Patience { first_byte: Some(10 * SECOND), gap: Some(SECOND), end: None });
+        watch.alive(false);
+        assert_eq!(watch.run_out().await, Expired::FirstByte);
+        assert_eq!(began.elapsed().as_secs(), 10);
+        watch.alive(false);
+        assert_eq!(watch.run_out().await, Expired::Gap);
+        assert_eq!(began.elapsed().as_secs(), 11);
     }
 
     #[tokio::test(start_paused = true)]

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST, TRANSFER_ENCODING};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST, TRANSFER_ENCODING, UPGRADE};
 use pingora_core::upstreams::peer::HttpPeer;
-use pingora_core::{Error, ErrorSource, ErrorType, Result};
+use pingora_core::{Error, ErrorType, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, Session};
 
@@ -28,9 +28,13 @@ use crate::replay::Handle;
 use crate::respond;
 use crate::retry::Failure;
 use crate::rewrite;
+use crate::routes::shortened;
 use crate::scan::Scanner;
 use crate::select_target;
 use crate::surface::{Inspected, Surface};
+
+/// A client that takes nothing of its answer for this long is gone in all but name, and its endpoint's place is wanted.
+const CLIENT_STALL: Duration = Duration::from_secs(60);
 
 /// The proxy service's logic.
 #[derive(Clone)]
@@ -60,7 +64,7 @@ impl Gateway {
                 return Ok(true);
             }
             Surface::MethodNotAllowed { allow } => return Err(Refusal::MethodNotAllowed(allow).into()),
-            Surface::Unknown | Surface::ResponseById => return Err(Refusal::UnknownPath(path).into()),
+            Surface::Unknown | Surface::ResponseById => return Err(Refusal::UnknownPath(shortened(&path)).into()),
             _ => {}
         }
         if ctx.surface.reads_body() {
@@ -73,9 +77,16 @@ impl Gateway {
         select_target::of(session, ctx, &live, inspected.as_ref())?;
         // The body is replayed from memory from here on; what is set on the session must have been set before.
         let body = rewrite::model(ctx);
+        session.set_write_timeout(Some(self.write_timeout(ctx)));
         let hold_head = ctx.target.as_ref().is_some_and(|target| target.pool.settings.hold_head);
         ctx.handle = Some(Handle::wrap(session, body, hold_head));
         Ok(false)
+    }
+
+    /// How long one write to the client may take: no longer than the request may.
+    fn write_timeout(&self, ctx: &Ctx) -> Duration {
+        let left = ctx.deadline.map(|end| end.saturating_duration_since(tokio::time::Instant::now()));
+        left.map_or(CLIENT_STALL, |left| left.min(CLIENT_STALL))
     }
 
     async fn read_body(&self, session: &mut Session, ctx: &mut Ctx) -> Result<(), IntakeError> {
@@ -162,6 +173,7 @@ impl ProxyHttp for Gateway {
         let had_body = request.headers.contains_key(CONTENT_LENGTH) || request.headers.contains_key(TRANSFER_ENCODING);
         request.remove_header(&TRANSFER_ENCODING);
         request.remove_header(&EXPECT);
+        request.remove_header(&UPGRADE);
         if length > 0 || had_body || session.req_header().method == http::Method::POST {
             request.insert_header(CONTENT_LENGTH, length)?;
         }
@@ -213,6 +225,11 @@ impl ProxyHttp for Gateway {
         response: &mut ResponseHeader,
         ctx: &mut Ctx,
     ) -> Result<()> {
+        if response.status == http::StatusCode::SWITCHING_PROTOCOLS {
+            // Upgrades are never asked for: see `upstream_request_filter`.
+            return Error::e_explain(ErrorType::InvalidHTTPHeader, "endpoint switches protocols unasked")
+                .map_err(|error| error.into_up());
+        }
         if response.status.is_informational() {
             return Ok(());
         }
@@ -222,11 +239,17 @@ impl ProxyHttp for Gateway {
             response.status.as_u16(),
             header(CONTENT_TYPE),
             header(http::header::CONTENT_ENCODING),
-            dialect(ctx.surface),
+            dialect(ctx.surface).unwrap_or(Dialect::Chat),
         );
-        if matches!(kind, Kind::EventStream(_)) {
+        let is_stream = matches!(kind, Kind::EventStream(_));
+        if is_stream {
             // A length would make Pingora gather events until a buffer is full.
             response.remove_header(&CONTENT_LENGTH);
+        }
+        // How the streams of other APIs end is theirs to know.
+        let kind = if is_stream && dialect(ctx.surface).is_none() { Kind::Opaque } else { kind };
+        if let Some(handle) = &ctx.handle {
+            handle.await_token(matches!(kind, Kind::EventStream(_)));
         }
         ctx.attempt.observer = Some(Observer::new(kind));
         respond::strip_connection_headers(response);
@@ -274,8 +297,7 @@ impl ProxyHttp for Gateway {
             return FailToProxy { error_code: 0, can_reuse_downstream: false };
         }
         if ctx.failure.is_none() {
-            ctx.failure =
-                Some(if *error.esource() == ErrorSource::Downstream { Failure::ClientGone } else { Failure::Other });
+            ctx.failure = Some(attempt::classify(ctx, error, false));
         }
         if ctx.detail.is_empty() {
             ctx.detail = error.to_string();
@@ -308,10 +330,12 @@ impl ProxyHttp for Gateway {
     }
 }
 
-fn dialect(surface: Surface) -> Dialect {
+/// The form of an API's streams, where it is known.
+fn dialect(surface: Surface) -> Option<Dialect> {
     match surface {
-        Surface::Messages | Surface::CountTokens => Dialect::Messages,
-        Surface::Responses => Dialect::Responses,
-        _ => Dialect::Chat,
+        Surface::Messages => Some(Dialect::Messages),
+        Surface::Responses => Some(Dialect::Responses),
+        Surface::ChatCompletions | Surface::Completions => Some(Dialect::Chat),
+        _ => None,
     }
 }

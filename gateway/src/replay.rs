@@ -45,6 +45,10 @@ struct Shared {
     /// The real session, on its way back from a dropped [`Replay`].
     slot: Option<ServerSession>,
     expired: Option<Expired>,
+    /// Set while a stream has not come to its first output token.
+    awaits_token: bool,
+    /// Set when the response is to end abnormally after what has come of it.
+    breaks_off: bool,
     /// Set once a response body byte has been handed to the client's connection.
     first_byte: Option<Instant>,
 }
@@ -97,11 +101,22 @@ impl Handle {
         let mut shared = self.lock();
         shared.patience = patience;
         shared.expired = None;
+        shared.awaits_token = false;
     }
 
     /// Which deadline ended the attempt, if one did.
     pub fn expired(&self) -> Option<Expired> {
         self.lock().expired
+    }
+
+    /// Says that the response is a stream whose first output token is still to come.
+    pub fn await_token(&self, awaits: bool) {
+        self.lock().awaits_token = awaits;
+    }
+
+    /// Lets the response end abnormally, after what has come of it: its framing ended well, its content did not.
+    pub fn break_off(&self) {
+        self.lock().breaks_off = true;
     }
 
     /// When the first response body byte went to the client's connection.
@@ -164,20 +179,40 @@ impl Replay {
     /// Writes pieces of a response that has begun. The gap to the next one counts from the end of the write: the time that a
     /// slow client takes is not its endpoint's silence.
     async fn pass_on(&mut self, tasks: Vec<HttpTask>) -> Result<bool> {
+        let (awaits_token, breaks_off) = {
+            let shared = self.lock();
+            (shared.awaits_token, shared.breaks_off)
+        };
+        let tasks = if breaks_off { tasks.into_iter().filter_map(without_end).collect() } else { tasks };
         let written = self.inner_mut().response_duplex_vec(tasks).await;
-        self.watch.alive();
+        self.watch.alive(!awaits_token);
+        if breaks_off {
+            written?;
+            return Err(Error::explain(ErrorType::ConnectionClosed, "stream ended without its end marker").into_up());
+        }
         written
     }
 
     /// Notes that response bytes go to the client: from here no attempt can follow, and the body is needed no longer.
     fn commit(&mut self) {
         let first = !self.watch.is_answered();
-        let at = self.watch.alive();
+        let flowing = !self.lock().awaits_token;
+        let at = self.watch.alive(flowing);
         if first {
             let mut shared = self.lock();
             shared.first_byte = Some(at);
             shared.body = Body::default();
         }
+    }
+}
+
+/// What is left of a task when the end of the response is not to be told.
+fn without_end(task: HttpTask) -> Option<HttpTask> {
+    match task {
+        HttpTask::Body(data, _) => data.map(|data| HttpTask::Body(Some(data), false)),
+        HttpTask::Header(head, _) => Some(HttpTask::Header(head, false)),
+        HttpTask::Trailer(_) | HttpTask::Done => None,
+        other => Some(other),
     }
 }
 
@@ -212,7 +247,7 @@ impl CustomSession for Replay {
     async fn write_body(&mut self, data: Bytes, end: bool) -> Result<()> {
         self.commit();
         let written = self.inner_mut().write_response_body(data, end).await;
-        self.watch.alive();
+        self.watch.alive(true);
         written
     }
 

@@ -73,7 +73,8 @@ pub async fn failure(session: &mut Session, ctx: &mut Ctx) -> u16 {
     if began {
         // Too late for a status: an event in the stream's own form, then the abnormal end that `false` leaves behind.
         let message = attempt::final_refusal(ctx).to_string();
-        let event = ctx.attempt.observer.as_ref().and_then(|observer| observer.error_event(&message));
+        let observer = ctx.attempt.observer.as_ref().filter(|_| !ctx.attempt.ended);
+        let event = observer.and_then(|observer| observer.error_event(&message));
         if let Some(event) = event {
             let _ = session.write_response_body(Some(event), false).await;
         }

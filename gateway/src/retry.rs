@@ -17,6 +17,8 @@ pub enum Failure {
     Expired(Expired),
     /// The client went away.
     ClientGone,
+    /// The client's headers cannot be passed on.
+    Malformed,
     /// Anything else, such as a response that is not HTTP.
     Other,
 }
@@ -32,6 +34,7 @@ impl Failure {
             Self::Expired(Expired::Gap) => "gap_timeout",
             Self::Expired(Expired::Total) => "total_timeout",
             Self::ClientGone => "client_gone",
+            Self::Malformed => "malformed",
             Self::Other => "other",
         }
     }
@@ -84,7 +87,7 @@ pub fn verdict(situation: Situation) -> Verdict {
 mod tests {
     use super::*;
 
-    const ALL: [Failure; 8] = [
+    const ALL: [Failure; 9] = [
         Failure::Connect,
         Failure::StaleConnection,
         Failure::Reset,
@@ -92,6 +95,7 @@ mod tests {
         Failure::Expired(Expired::Gap),
         Failure::Expired(Expired::Total),
         Failure::ClientGone,
+        Failure::Malformed,
         Failure::Other,
     ];
 
@@ -116,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_client_that_left_and_a_spent_total_end_it() {
-        for failure in [Failure::ClientGone, Failure::Expired(Expired::Total), Failure::Other] {
+        for failure in [Failure::ClientGone, Failure::Malformed, Failure::Expired(Expired::Total), Failure::Other] {
             assert_eq!(verdict(first(failure)), Verdict::Stop, "{failure:?}");
         }
     }

@@ -97,6 +97,11 @@ impl Routes {
         }
     }
 
+    /// Whether the configuration says where `name` leads.
+    pub fn is_configured(&self, name: &str) -> bool {
+        self.names.contains_key(name)
+    }
+
     /// The configured names that lead to `pool`, each with the name sent on, sorted.
     pub fn names_of<'a>(&'a self, pool: &'a str) -> Vec<(&'a str, &'a Arc<str>)> {
         let mut names: Vec<_> = self
@@ -117,7 +122,7 @@ pub fn offers(pool: &LivePool, adapter: &str) -> bool {
 }
 
 /// A client's text as an error may repeat it.
-fn shortened(name: &str) -> String {
+pub(crate) fn shortened(name: &str) -> String {
     /// Characters; longer than any model name people use.
     const MOST: usize = 128;
     if name.chars().count() <= MOST { name.to_owned() } else { name.chars().take(MOST).chain(['…']).collect() }

@@ -168,14 +168,16 @@ impl Flight {
         self.ended = Some((now, outcome));
         let health = &self.endpoint.state.health;
         match outcome {
-            Outcome::ConnectFailed => health.unreachable(now),
             Outcome::Status(429 | 503) => health.full(now),
+            Outcome::ConnectFailed | Outcome::Reset | Outcome::TimedOut | Outcome::Failed | Outcome::Status(500..) => {
+                health.failed(now);
+            }
             Outcome::Completed => {
-                health.connected();
+                health.completed();
                 self.complete(now);
             }
-            // What the client did, or asked for, says nothing of the endpoint; the rest is for outlier detection.
-            Outcome::ClientGone | Outcome::Reset | Outcome::TimedOut | Outcome::Status(_) | Outcome::Failed => {}
+            // What the client did, or asked for, says nothing of the endpoint.
+            Outcome::ClientGone | Outcome::Status(_) => {}
         }
         // Dropping releases.
     }

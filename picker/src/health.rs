@@ -16,9 +16,9 @@ const TOKENS_VETO: Duration = Duration::from_secs(2);
 /// between asking too often and leaving the place unused.
 const FULL: Duration = Duration::from_millis(500);
 
-/// Demotion after a failed connect, doubled with each further one: a restarting process is back within seconds, a dead
-/// host not at all.
-const UNREACHABLE: Duration = Duration::from_secs(1);
+/// Demotion after a failure, doubled with each further one: a restarting process is back within seconds, a dead host not at
+/// all. Without it an endpoint that fails fast looks idle and draws everything.
+const FAILED: Duration = Duration::from_secs(1);
 
 /// Most doublings: 16 s, so that an endpoint that is back is found within one probe of most configurations.
 const MAX_DOUBLINGS: u32 = 4;
@@ -30,7 +30,7 @@ pub(crate) struct Health {
     draining: AtomicBool,
     demoted_until: AtomicU64,
     last_token: AtomicU64,
-    failed_connects: AtomicU32,
+    failures: AtomicU32,
 }
 
 impl Health {
@@ -61,21 +61,20 @@ impl Health {
     /// A token came.
     pub(crate) fn token(&self, now: Time) {
         self.last_token.fetch_max(now.as_nanos(), Ordering::Relaxed);
-        // Read first: a store per token would bounce the line between threads.
-        if self.failed_connects.load(Ordering::Relaxed) != 0 {
-            self.connected();
+    }
+
+    /// A request ended well. Tokens alone do not forgive: an endpoint may break every stream after its first one.
+    pub(crate) fn completed(&self) {
+        // Read first: a store per request would bounce the line between threads.
+        if self.failures.load(Ordering::Relaxed) != 0 {
+            self.failures.store(0, Ordering::Relaxed);
         }
     }
 
-    /// The endpoint took a request.
-    pub(crate) fn connected(&self) {
-        self.failed_connects.store(0, Ordering::Relaxed);
-    }
-
-    /// No connection.
-    pub(crate) fn unreachable(&self, now: Time) {
-        let failed = self.failed_connects.fetch_add(1, Ordering::Relaxed);
-        self.demote(now + UNREACHABLE * (1 << failed.min(MAX_DOUBLINGS)));
+    /// No connection, or one that broke, or silence, or an answer that says the endpoint itself is at fault.
+    pub(crate) fn failed(&self, now: Time) {
+        let failures = self.failures.fetch_add(1, Ordering::Relaxed);
+        self.demote(now + FAILED * (1 << failures.min(MAX_DOUBLINGS)));
     }
 
     /// The endpoint said that it is full.
@@ -136,18 +135,21 @@ mod tests {
     }
 
     #[test]
-    fn repeated_connect_failures_demote_for_longer_and_a_token_forgives() {
+    fn repeated_failures_demote_for_longer_and_a_good_end_forgives() {
         let health = Health::default();
-        health.unreachable(at(0));
+        health.failed(at(0));
         assert!(!health.is_demoted(at(1_000)));
-        health.unreachable(at(1_000));
+        health.failed(at(1_000));
         assert!(health.is_demoted(at(2_999)) && !health.is_demoted(at(3_000)));
         for _ in 0..40 {
-            health.unreachable(at(3_000));
+            health.failed(at(3_000));
         }
         assert!(!health.is_demoted(at(19_000)), "the longest demotion is 16 s");
         health.token(at(20_000));
-        health.unreachable(at(20_000));
-        assert!(!health.is_demoted(at(21_000)));
+        health.failed(at(20_000));
+        assert!(health.is_demoted(at(35_999)), "a token is no sign that streams end well");
+        health.completed();
+        health.failed(at(40_000));
+        assert!(!health.is_demoted(at(41_000)));
     }
 }

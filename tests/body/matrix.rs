@@ -97,22 +97,21 @@ async fn every_size_arrives_at_the_second_try(framing: Framing, early: bool) {
 
 async fn every_size_arrives_at_the_second_try_by(framing: Framing, http: &str, early: bool) {
     let sims = sims(2).await;
-    let gateway = Gateway::start(&config_for(&sims).with(http).with("policy: round_robin")).await;
     sims[0].fault(Fault { early, ..Fault::new(FaultKind::Reset) });
-    let mut client = framing.connect(&gateway).await;
-    // Turns alternate: a request that begins at `b` makes the next one begin at `a`, and two tries leave it so.
-    framing.send(&mut client, CHAT, &json_of_size(200)).await.expect(200);
     let bodies = SIZES.map(|size| (CHAT, json_of_size(size)));
     let odd = [0, 1, 65_537].map(|size| (FORM, Bytes::from(noise(size, 2))));
     for (path, body) in bodies.into_iter().chain(odd) {
         let what = format!("{framing:?}, {http}, {} bytes, second try", body.len());
         let failed = calls(&sims[..1]).len();
+        // A gateway that has seen `a` fail would not ask it again so soon. A fresh one begins with the first endpoint.
+        let gateway = Gateway::start(&config_for(&sims).with(http).with("policy: round_robin")).await;
+        let mut client = framing.connect(&gateway).await;
         let answer = framing.send(&mut client, path, &body).await;
         assert_arrived(&sims, &answer, &body, &what);
         assert_eq!(answer.header("x-sim-replica"), "b", "{what}: `a` resets everything");
         assert_eq!(calls(&sims[..1]).len(), failed + 1, "{what}: there was no first try");
+        gateway.assert_idle().await;
     }
-    gateway.assert_idle().await;
 }
 
 #[tokio::test]

@@ -21,10 +21,11 @@ async fn a_slow_first_token_is_taken_to_another_endpoint_and_never_generated_twi
     for http in ENDPOINT_HTTP {
         let sims = sims(2).await;
         let config = config_for(&sims).with(http).with("timeouts: {ttft: 400ms}").with("policy: round_robin");
-        let gateway = Gateway::start(&config).await;
         // Seconds to a first token: the head has long gone out by then, and the generation runs.
         sims[0].fault(Fault { factor: 5_000.0, ..Fault::new(FaultKind::Slow) });
-        for number in 0..4 {
+        for number in 0..2 {
+            // A gateway that has seen `a` fail would not ask it again so soon. A fresh one begins with the first endpoint.
+            let gateway = Gateway::start(&config).await;
             let id = format!("n{number}");
             let mut client = if number % 2 == 0 { gateway.h1().await } else { gateway.h2().await };
             let response = client.send(named(&id, streamed("hi", 300))).await.unwrap();
@@ -36,14 +37,12 @@ async fn a_slow_first_token_is_taken_to_another_endpoint_and_never_generated_twi
             assert_eq!((events.last().unwrap().data.as_str(), end), ("[DONE]", End::Proper), "{id}");
             assert_eq!(sims[0].state().completed, 0, "{id}: generated twice");
             let line = gateway.logged(&id).await;
-            let slowly = number == 0 && line["attempts"] == 1;
-            assert!(slowly || line["attempts"] == 2, "{line}");
-            assert!(slowly || line["ttft_ms"].as_f64().unwrap() >= 400.0, "{line}");
+            assert_eq!(line["attempts"], 2, "{line}");
+            assert!(line["ttft_ms"].as_f64().unwrap() >= 400.0, "{line}");
+            let counted = gateway.metric("spillway_retries_total", &[("reason", "first_byte_timeout")]).await;
+            assert_eq!(counted, 1.0);
+            gateway.assert_idle().await;
         }
-        assert!(!calls(&sims[..1]).is_empty(), "nothing went to the slow endpoint first: nothing was tested");
-        let counted = gateway.metric("spillway_retries_total", &[("reason", "first_byte_timeout")]).await;
-        assert_eq!(counted, calls(&sims[..1]).len() as f64);
-        gateway.assert_idle().await;
     }
 }
 

@@ -137,3 +137,42 @@ async fn a_hundred_requests_share_one_h2_connection() {
         gateway.assert_idle().await;
     }
 }
+
+#[tokio::test]
+async fn the_streams_of_other_apis_are_not_judged_by_their_end() {
+    let mut endpoint = Scripted::start().await;
+    let gateway = start(&endpoint).await;
+    let stream = "event: speech.audio.done\ndata: {\"type\":\"speech.audio.done\"}\n\n";
+    for (http, mut client) in both(&gateway).await {
+        let answer = tokio::spawn(async move { client.call(post("/v1/audio/speech", chat("hi"))).await });
+        let mut call = endpoint.call().await;
+        call.send("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n").await;
+        call.chunk(stream).await;
+        call.send("0\r\n\r\n").await;
+        assert_eq!(answer.await.unwrap().expect(200).text(), stream, "{http}");
+    }
+    assert_eq!(gateway.metric("spillway_broken_streams_total", &[]).await, 0.0);
+}
+
+/// The Responses API tells that it has begun before the prompt has been read.
+#[tokio::test]
+async fn prefill_is_not_measured_with_the_patience_for_a_token() {
+    let mut endpoint = Scripted::start().await;
+    let config = Config::default().pool("main", &[]).endpoint(&endpoint.url());
+    let gateway = Gateway::start(&config.with("timeouts: {ttft: 20s, token_gap: 300ms}")).await;
+    let mut client = gateway.h1().await;
+    let answer = tokio::spawn(async move { client.call(post("/v1/responses", streamed("hi", 4))).await });
+    let mut call = endpoint.call().await;
+    call.send("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n").await;
+    call.chunk("event: response.created\ndata: {\"type\":\"response.created\"}\n\n").await;
+    // The prompt takes a while: the very thing under test, not a wait for something to happen.
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    call.chunk(
+        "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\"x\"}\n\n",
+    )
+    .await;
+    call.chunk("event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{}}\n\n").await;
+    call.send("0\r\n\r\n").await;
+    let text = answer.await.unwrap().expect(200).text();
+    assert!(text.ends_with("\"response\":{}}\n\n"), "{text}");
+}

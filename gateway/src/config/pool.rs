@@ -267,11 +267,12 @@ pub struct Timeouts {
     #[serde(with = "field::duration")]
     #[schemars(schema_with = "field::span")]
     pub connect: Duration,
-    /// From dispatch to the first byte of the response's body. Without streaming this is the whole generation.
+    /// From dispatch to the first byte of the response's body, and in a stream to its first output. Without streaming this
+    /// is the whole generation.
     #[serde(with = "field::off_duration")]
     #[schemars(schema_with = "field::span_or_off")]
     pub ttft: Option<Duration>,
-    /// Between two pieces of a response's body.
+    /// Between two pieces of a response's body after that.
     #[serde(with = "field::off_duration")]
     #[schemars(schema_with = "field::span_or_off")]
     pub token_gap: Option<Duration>,
@@ -289,8 +290,8 @@ impl Default for Timeouts {
             // What OpenAI's own clients wait by default: a shorter one would break requests that work without a gateway,
             // since a full server may queue for minutes and an answer that is not streamed comes whole.
             ttft: Some(Duration::from_secs(600)),
-            // A preempted request is computed again before it goes on, which takes seconds. A minute is a hang.
-            token_gap: Some(Duration::from_secs(60)),
+            // A preempted request is computed again before it goes on, and tools pause for a minute. Two are a hang.
+            token_gap: Some(Duration::from_secs(120)),
             // Long generations are legitimate while tokens flow.
             total: None,
         }

@@ -1,13 +1,15 @@
 //! Reads one endpoint's metrics page again and again, and its model list now and then.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use spillway_picker::pool::{Endpoint, Event};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use crate::engine::{self, Engine};
 use crate::fetch::Fetcher;
@@ -24,6 +26,9 @@ const CORE_SHARE: f64 = 0.05;
 
 /// How often the model list is read: adapters are loaded by people or controllers, not per request.
 const LIST_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Pause after a panic, so that one in each turn does not fill the log.
+const AFTER_PANIC: Duration = Duration::from_secs(5);
 
 /// Counts the first looks at a pool's endpoints.
 pub(super) struct Looks {
@@ -57,6 +62,7 @@ impl Looks {
 }
 
 /// One endpoint's reader.
+#[derive(Clone)]
 pub(super) struct Scraper {
     pub(super) fleet: Arc<Fleet>,
     pub(super) fetcher: Arc<Fetcher>,
@@ -66,8 +72,17 @@ pub(super) struct Scraper {
 }
 
 impl Scraper {
-    /// Runs until dropped.
-    pub(super) async fn run(self) {
+    /// Runs until dropped. An endpoint whose answers make this or Pingora panic is read again after a pause.
+    pub(super) async fn run_for_ever(self) {
+        loop {
+            if AssertUnwindSafe(self.clone().run()).catch_unwind().await.is_err() {
+                error!(pool = %self.pool.state.name, endpoint = %self.endpoint.id, "reading an endpoint panicked");
+            }
+            tokio::time::sleep(AFTER_PANIC).await;
+        }
+    }
+
+    async fn run(self) {
         let mut listed_at: Option<Instant> = None;
         let mut looked = false;
         let mut was_good = true;
@@ -138,8 +153,23 @@ impl Scraper {
         if page.status != 200 {
             return;
         }
-        if let Ok(cards) = engine::models::parse(&page.body) {
-            self.pool.state.catalogue.record(&self.endpoint.id, &cards);
+        if let Ok(cards) = engine::models::parse(&page.body)
+            && self.pool.state.catalogue.record(&self.endpoint.id, &cards)
+        {
+            self.warn_of_clashes(&cards);
+        }
+    }
+
+    /// Names that two pools list lead to the first pool by name, which is hardly what anybody wants.
+    fn warn_of_clashes(&self, cards: &[engine::models::Card]) {
+        let live = self.fleet.live();
+        let others = live.pools.iter().filter(|(_, pool)| !Arc::ptr_eq(&pool.state, &self.pool.state));
+        for (other, pool) in others {
+            for card in cards {
+                if pool.state.catalogue.adapter(&card.id).is_some() && !live.routes.is_configured(&card.id) {
+                    warn!(model = %card.id, pool = %self.pool.state.name, other, "two pools list this model; name it under models");
+                }
+            }
         }
     }
 }

@@ -75,7 +75,15 @@ fn a_retry_goes_elsewhere() {
 
 #[test]
 fn a_full_or_unreachable_endpoint_is_avoided_for_a_moment_and_never_lost() {
-    for outcome in [Outcome::Status(429), Outcome::Status(503), Outcome::ConnectFailed] {
+    for outcome in [
+        Outcome::Status(429),
+        Outcome::Status(503),
+        Outcome::Status(500),
+        Outcome::ConnectFailed,
+        Outcome::Reset,
+        Outcome::Failed,
+        Outcome::TimedOut,
+    ] {
         let mut fleet = Fleet::new(config("round_robin"), 2);
         let pick = fleet.pick(&plain(10), at(0));
         let slot = pick.endpoint.slot;
