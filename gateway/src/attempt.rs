@@ -129,7 +129,11 @@ fn conclude(fleet: &Fleet, ctx: &mut Ctx, failure: Failure, mut error: Box<Error
         was_again: ctx.attempt.again,
     });
     ctx.failure = Some(failure);
-    ctx.detail = error.to_string();
+    // What Pingora makes of a passed deadline reads like the client's fault.
+    ctx.detail = match failure {
+        Failure::Expired(_) => String::new(),
+        _ => error.to_string(),
+    };
     match verdict {
         Verdict::Again => ctx.attempt.again = true,
         Verdict::Elsewhere => {

@@ -1,7 +1,7 @@
 //! The replaying session: gives a body that has been read already back to Pingora's proxy loop, on every attempt.
 //!
 //! Pingora picks the peer before it reads the body; Spillway needs the body to pick. So the body is read first and the
-//! downstream session is wrapped in a [`Replay`], which answers the loop's body reads from memory and forwards the rest.
+//! downstream session is wrapped in a `Replay`, which answers the loop's body reads from memory and forwards the rest.
 //! The newcomer's trap: while wrapped, setters of the real session (keep-alive and others) do nothing, and without
 //! [`Handle::restore`] HTTP/1 keep-alive is lost.
 //!
@@ -42,7 +42,7 @@ pub struct Handle {
 struct Shared {
     body: Body,
     patience: Patience,
-    /// The real session, on its way back from a dropped [`Replay`].
+    /// The real session, on its way back from a dropped `Replay`.
     slot: Option<ServerSession>,
     expired: Option<Expired>,
     /// Set while a stream has not come to its first output token.
