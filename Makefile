@@ -35,5 +35,5 @@ doc: setup ## API documentation, warnings denied
 bench: setup ## Benchmarks of scan, hash, pick and page parsing
 	PATH="$(HOME)/.local/bin:$$PATH" cargo bench --profile dist --locked -p spillway-picker -p spillway
 
-fuzz: setup ## The fuzz functions, FUZZ_SECONDS each (60)
-	PATH="$(HOME)/.local/bin:$$PATH" FUZZ_SECONDS=$${FUZZ_SECONDS:-60} cargo test --locked -p spillway --test fuzz -- --nocapture
+fuzz: setup ## The fuzz functions, FUZZ_SECONDS each (20)
+	PATH="$(HOME)/.local/bin:$$PATH" FUZZ_SECONDS=$${FUZZ_SECONDS:-20} cargo test --locked -p spillway --test fuzz -- --nocapture
