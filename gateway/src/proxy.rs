@@ -77,16 +77,10 @@ impl Gateway {
         select_target::of(session, ctx, &live, inspected.as_ref())?;
         // The body is replayed from memory from here on; what is set on the session must have been set before.
         let body = rewrite::model(ctx);
-        session.set_write_timeout(Some(self.write_timeout(ctx)));
+        session.set_write_timeout(Some(write_timeout(ctx)));
         let hold_head = ctx.target.as_ref().is_some_and(|target| target.pool.settings.hold_head);
         ctx.handle = Some(Handle::wrap(session, body, hold_head));
         Ok(false)
-    }
-
-    /// How long one write to the client may take: no longer than the request may.
-    fn write_timeout(&self, ctx: &Ctx) -> Duration {
-        let left = ctx.deadline.map(|end| end.saturating_duration_since(tokio::time::Instant::now()));
-        left.map_or(CLIENT_STALL, |left| left.min(CLIENT_STALL))
     }
 
     async fn read_body(&self, session: &mut Session, ctx: &mut Ctx) -> Result<(), IntakeError> {
@@ -110,6 +104,12 @@ impl Gateway {
         self.fleet.metrics().stage_seconds.with_label_values(&["body"]).observe(began.elapsed().as_secs_f64());
         Ok(())
     }
+}
+
+/// How long one write to the client may take: no longer than the request may.
+fn write_timeout(ctx: &Ctx) -> Duration {
+    let left = ctx.deadline.map(|end| end.saturating_duration_since(tokio::time::Instant::now()));
+    left.map_or(CLIENT_STALL, |left| left.min(CLIENT_STALL))
 }
 
 /// What the scanner found, once the body is whole. `None` for a body that is not JSON by its surface.
@@ -228,7 +228,7 @@ impl ProxyHttp for Gateway {
         if response.status == http::StatusCode::SWITCHING_PROTOCOLS {
             // Upgrades are never asked for: see `upstream_request_filter`.
             return Error::e_explain(ErrorType::InvalidHTTPHeader, "endpoint switches protocols unasked")
-                .map_err(|error| error.into_up());
+                .map_err(Error::into_up);
         }
         if response.status.is_informational() {
             return Ok(());
