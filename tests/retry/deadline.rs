@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use spillway_sim::{Fault, FaultKind};
 
 use crate::harness::{
-    ENDPOINT_HTTP, End, Events, Gateway, calls, chat, config_for, eventually, post, sims, streamed, wait_until_quiet,
+    ENDPOINT_HTTP, End, Events, Gateway, chat, config_for, eventually, post, sims, streamed, wait_until_quiet,
 };
 
 const CHAT: &str = "/v1/chat/completions";
