@@ -82,12 +82,6 @@ impl Catalogue {
         }
         cards
     }
-
-    /// What one endpoint lists, if it has said.
-    pub fn listed_by(&self, endpoint: &str) -> Option<Vec<Arc<str>>> {
-        let listed = self.listed.load();
-        listed.by_endpoint.get(endpoint).map(|cards| cards.iter().map(|card| Arc::clone(&card.id)).collect())
-    }
 }
 
 impl Listed {

@@ -25,7 +25,7 @@ pub struct Facts {
     pub adapters_waiting: Option<Vec<Arc<str>>>,
     /// LoRA adapters the engine can run at once.
     pub max_adapters: Option<u32>,
-    /// Ids the endpoint lists as its models, adapters included, when known.
+    /// Ids the endpoint lists as its models, adapters included, when known. `None` keeps what was known before.
     pub models: Option<Vec<Arc<str>>>,
     /// False when the engine has put its weights to sleep.
     pub awake: Option<bool>,

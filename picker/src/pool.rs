@@ -135,6 +135,11 @@ impl Pool {
                     topology.index.set_capacity(endpoint.slot, (kv_tokens * self.tally.bytes_per_token()) as u64);
                 }
             }
+            Event::Listed { endpoint, models } => {
+                if let Some(endpoint) = self.topology.load().endpoint(endpoint) {
+                    endpoint.state.listed(models);
+                }
+            }
             // The facts that are there grow old by themselves.
             Event::ScrapeFailed { endpoint: _ } => {}
             Event::Probed { endpoint, healthy } => {

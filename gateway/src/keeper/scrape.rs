@@ -117,9 +117,8 @@ impl Scraper {
         }
         let began = std::time::Instant::now();
         let engine = Engine::named(self.pool.settings.engine.as_str());
-        let (_, mut facts) = engine::read(&page.body, engine).map_err(|error| error.to_string())?;
+        let (_, facts) = engine::read(&page.body, engine).map_err(|error| error.to_string())?;
         self.looks.record_cost(began.elapsed());
-        facts.models = self.pool.state.catalogue.listed_by(&self.endpoint.id);
         Ok(facts)
     }
 
@@ -153,9 +152,12 @@ impl Scraper {
         if page.status != 200 {
             return;
         }
-        if let Ok(cards) = engine::models::parse(&page.body)
-            && self.pool.state.catalogue.record(&self.endpoint.id, &cards)
-        {
+        let Ok(cards) = engine::models::parse(&page.body) else { return };
+        // The picker first: a name that is routed must have an endpoint that is known to serve it.
+        let models = cards.iter().map(|card| Arc::clone(&card.id)).collect();
+        let listed = Event::Listed { endpoint: self.endpoint.slot, models };
+        self.pool.state.picker.observe(listed, self.fleet.now());
+        if self.pool.state.catalogue.record(&self.endpoint.id, &cards) {
             self.warn_of_clashes(&cards);
         }
     }

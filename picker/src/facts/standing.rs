@@ -48,6 +48,11 @@ impl Standing {
         self.at = Some(now);
     }
 
+    /// Takes what the endpoint lists as its models. Known whatever becomes of its metrics page.
+    pub(crate) fn listed(&mut self, models: Vec<Arc<str>>) {
+        self.facts.models = Some(models);
+    }
+
     /// We saw a first token or an end there: a live page must move.
     pub(crate) fn worked(&mut self) {
         self.still.get_or_insert(0);

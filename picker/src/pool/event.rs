@@ -2,6 +2,8 @@
 //!
 //! A flight that is dropped without an `Ended` event counts as a client that left: counts return, nothing is learned.
 
+use std::sync::Arc;
+
 use crate::facts::Facts;
 use crate::flight::Flight;
 use crate::pool::Slot;
@@ -16,6 +18,13 @@ pub enum Event<'a> {
         endpoint: Slot,
         /// What the page said.
         facts: Facts,
+    },
+    /// The endpoint said which models it serves, adapters included.
+    Listed {
+        /// The endpoint.
+        endpoint: Slot,
+        /// Their ids.
+        models: Vec<Arc<str>>,
     },
     /// The page could not be read. Older facts stay until they are stale.
     ScrapeFailed {

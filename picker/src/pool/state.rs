@@ -216,6 +216,11 @@ impl State {
         (state, room)
     }
 
+    /// Takes what the endpoint lists as its models.
+    pub(crate) fn listed(&self, models: Vec<Arc<str>>) {
+        self.book().standing.listed(models);
+    }
+
     /// Whether the endpoint lists `model`; `None` when its list is not known.
     pub(crate) fn lists(&self, model: &str) -> Option<bool> {
         self.book().standing.lists(model)

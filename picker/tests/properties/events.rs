@@ -132,3 +132,20 @@ fn an_adapter_goes_where_it_is_served_and_preferably_loaded() {
     assert_eq!(fleet.try_pick(&with_adapter, at(1)).unwrap_err(), NoPick::NoneServes);
     assert!(fleet.try_pick(&plain(100), at(1)).is_ok(), "the base model is served");
 }
+
+#[test]
+fn what_an_endpoint_lists_is_known_whatever_becomes_of_its_metrics_page() {
+    let mut fleet = Fleet::new(config("round_robin"), 2);
+    let mut with_adapter = plain(100);
+    with_adapter.adapter = Some("sql".into());
+    for index in 0..2 {
+        let models = vec!["base".into()];
+        fleet.pool.observe(Event::Listed { endpoint: fleet.slot(index), models }, at(0));
+    }
+    assert_eq!(fleet.try_pick(&with_adapter, at(0)).unwrap_err(), NoPick::NoneServes);
+    let models = vec!["base".into(), "sql".into()];
+    fleet.pool.observe(Event::Listed { endpoint: fleet.slot(1), models }, at(1));
+    fleet.scrape(1, page(0.0, 0.0, 1), at(2));
+    let pick = fleet.try_pick(&with_adapter, at(100_000)).expect("a page without models takes none away");
+    assert_eq!(pick.endpoint.slot, fleet.slot(1));
+}

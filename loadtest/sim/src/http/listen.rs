@@ -116,9 +116,11 @@ async fn idle_too_long(shared: &Shared, connection: &Connection) {
         };
         let deadline = connection.idle_since().zip(limit).map(|(since, limit)| since + limit);
         tokio::select! {
-            () = reached(deadline) => return,
-            _ = faults.changed() => {}
+            biased;
+            // First: a request that came at the last moment keeps the connection.
             _ = activity.changed() => {}
+            _ = faults.changed() => {}
+            () = reached(deadline) => return,
         }
     }
 }
