@@ -1,6 +1,6 @@
 //! Facts given by hand, for explaining a decision without a fleet: JSON from endpoint URL to what its metrics would say.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -9,7 +9,7 @@ use spillway_picker::pool::Event;
 
 use crate::fleet::Fleet;
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Given {
     queued: Option<f64>,
@@ -25,11 +25,13 @@ struct Given {
 
 /// Tells the pools the facts in `text`.
 pub fn apply(fleet: &Fleet, text: &[u8]) -> anyhow::Result<()> {
-    let mut given: BTreeMap<String, Given> = serde_json::from_slice(text)?;
+    let given: BTreeMap<String, Given> = serde_json::from_slice(text)?;
+    let mut unknown: BTreeSet<&str> = given.keys().map(String::as_str).collect();
     let live = fleet.live();
     for pool in live.pools.values() {
         for endpoint in pool.state.picker.endpoints().iter() {
-            let Some(facts) = given.remove(&*endpoint.id) else { continue };
+            let Some(facts) = given.get(&*endpoint.id) else { continue };
+            unknown.remove(&*endpoint.id);
             let Given {
                 queued,
                 running,
@@ -40,7 +42,7 @@ pub fn apply(fleet: &Fleet, text: &[u8]) -> anyhow::Result<()> {
                 adapters_waiting,
                 max_adapters,
                 models,
-            } = facts;
+            } = facts.clone();
             let facts = Facts {
                 queued,
                 running,
@@ -57,7 +59,7 @@ pub fn apply(fleet: &Fleet, text: &[u8]) -> anyhow::Result<()> {
             pool.state.picker.observe(Event::Scraped { endpoint: endpoint.slot, facts }, fleet.now());
         }
     }
-    match given.keys().next() {
+    match unknown.first() {
         None => Ok(()),
         Some(unknown) => anyhow::bail!("`{unknown}` is not an endpoint of the configuration"),
     }

@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use pingora_core::apps::HttpServerOptions;
-use pingora_core::server::configuration::ServerConf;
-use pingora_core::server::{RunArgs, Server};
-use pingora_core::services::background::background_service;
-use pingora_core::services::listening::Service;
+use pingora::apps::HttpServerOptions;
+use pingora::server::configuration::ServerConf;
+use pingora::server::{RunArgs, Server};
+use pingora::services::background::background_service;
+use pingora::services::listening::Service;
 use pingora_proxy::{http_proxy, http_proxy_service_with_name};
 use spillway_picker::registry::Registry;
 use tracing::info;
@@ -146,7 +146,7 @@ fn add_listeners(server: &mut Server, gateway: &Gateway, settings: &config::Serv
 
 fn port<A>(name: &str, app: A, address: std::net::SocketAddr) -> Service<A>
 where
-    A: pingora_core::apps::ServerApp + Send + Sync + 'static,
+    A: pingora::apps::ServerApp + Send + Sync + 'static,
 {
     let mut service = Service::new(name.to_owned(), app);
     service.threads = Some(1);
