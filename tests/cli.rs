@@ -48,7 +48,7 @@ async fn check_sums_up_a_good_file() {
     let output = spillway(["check", &file]).await;
     let (out, err) = texts(&output);
     assert_eq!(output.status.code(), Some(0), "{err}");
-    assert_eq!(out, format!("{file}: ok (2 pools, 3 endpoints, 1 models)\n"));
+    assert_eq!(out, format!("{file}: ok (2 pools, 3 endpoints, 1 model)\n"));
     assert_eq!(err, "");
 }
 
@@ -96,4 +96,42 @@ async fn an_unknown_command_is_a_usage_error() {
     let output = spillway(["serve-everything"]).await;
     assert_eq!(output.status.code(), Some(2), "{}", texts(&output).1);
     assert!(texts(&spillway(["--version"]).await).0.starts_with("spillway "));
+}
+
+#[tokio::test]
+async fn diff_says_what_changes_and_what_needs_a_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let old = written(directory.path(), "pools: {a: {endpoints: ['http://h:1']}}\n");
+    let new = directory.path().join("new.yaml");
+    std::fs::write(&new, "pools: {a: {endpoints: ['http://h:1'], policy: ring}}\nserver: {drain: 5s}\n").unwrap();
+    let new = new.display().to_string();
+    let output = spillway(["diff", &old, &new]).await;
+    let (out, err) = texts(&output);
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    assert_eq!(
+        out,
+        "~ pools.a.policy: \"adaptive\" -> \"ring\"\n~ server.drain: \"30s\" -> \"5s\"  (needs a restart)\n"
+    );
+    assert_eq!(spillway(["diff", &old, &old]).await.status.code(), Some(0));
+    let trouble = spillway(["diff", &old, "/nowhere"]).await;
+    assert_eq!((trouble.status.code(), texts(&trouble).0), (Some(2), String::new()));
+}
+
+#[tokio::test]
+async fn schema_prints_what_conf_holds() {
+    let output = spillway(["schema"]).await;
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../conf/schema.json");
+    assert_eq!(texts(&output).0, std::fs::read_to_string(file).unwrap());
+    let keys = texts(&spillway(["schema", "--keys"]).await).0;
+    assert!(keys.contains("sha256") && keys.contains("tenant"), "{keys}");
+}
+
+#[tokio::test]
+async fn completions_are_made_for_each_shell() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let output = spillway(["completions", shell]).await;
+        let (out, err) = texts(&output);
+        assert_eq!(output.status.code(), Some(0), "{shell}: {err}");
+        assert!(out.contains("explain") && out.contains("diff"), "{shell} knows no commands: {out}");
+    }
 }

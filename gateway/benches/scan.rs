@@ -24,7 +24,7 @@ fn scan(chunks: &[Bytes]) -> Scan {
 
 fn scan_and_hash(chunks: &[Bytes]) {
     let seen = Inspected::new(Surface::ChatCompletions, scan(chunks), chunks).expect("the bodies here name a model");
-    black_box(seen.prompt(chunks, Depths::default(), "m", "", None));
+    black_box(seen.prompt(seen.hash(chunks, Depths::default()), chunks, "m", "", None));
 }
 
 /// A chat of about `bytes` bytes, in messages of up to `message_bytes`, each line of which ends with an escape.

@@ -28,9 +28,15 @@ pub struct Line<'a> {
     /// The model asked for, if it is one that is served.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub model: &'a str,
+    /// The name sent on, where it is another.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub target: &'a str,
     /// The pool it led to.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub pool: &'a str,
+    /// Whose API key it came with.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub tenant: &'a str,
     /// The endpoint of the last attempt.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub endpoint: &'a str,

@@ -59,6 +59,7 @@ impl MetricsPort {
     fn metrics(&self) -> Answer {
         let mut families = self.fleet.metrics().registry().gather();
         self.leave_out_gone(&mut families);
+        self.leave_out_gone_arms(&mut families);
         families.extend(gauges::gather(&self.fleet));
         families.sort_by(|one, other| one.name().cmp(other.name()));
         let mut page = Vec::new();
@@ -88,6 +89,20 @@ impl MetricsPort {
                     (Some(pool), Some(endpoint)) => here.contains(&(pool, endpoint.to_owned())),
                     _ => true,
                 }
+            });
+        }
+        families.retain(|family| !family.get_metric().is_empty());
+    }
+
+    /// An arm that has been taken out of its split has no use for its counters.
+    fn leave_out_gone_arms(&self, families: &mut Vec<MetricFamily>) {
+        let live = self.fleet.live();
+        for family in families.iter_mut().filter(|family| family.name().starts_with("spillway_split_")) {
+            family.mut_metric().retain(|metric| {
+                let label = |name: &str| {
+                    metric.get_label().iter().find(|label| label.name() == name).map_or("", LabelPair::value)
+                };
+                live.routes.has_arm(label("model"), label("pool"), label("target"))
             });
         }
         families.retain(|family| !family.get_metric().is_empty());
@@ -164,6 +179,7 @@ impl AdminPort {
             "hash": live.config.fingerprint(),
             "config": &live.config,
             "reload": self.reloader.as_ref().map(|reloader| reloader.status()),
+            "keys": self.reloader.as_ref().and_then(|reloader| reloader.keys_status()),
         }))
     }
 

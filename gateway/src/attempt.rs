@@ -231,6 +231,10 @@ fn saw_tokens(fleet: &Fleet, ctx: &mut Ctx, seen: Seen) {
             handle.await_token(false);
         }
         metrics.ttft_seconds.with_label_values(&labels).observe(ttft.as_secs_f64());
+        if let Some(arm) = &target.arm {
+            let labels = [&*target.model, &*target.pool.state.name, arm];
+            metrics.split_ttft_seconds.with_label_values(&labels).observe(ttft.as_secs_f64());
+        }
         if let (Some(predicted), Some(picked)) = (ctx.attempt.predicted_ttft, ctx.attempt.picked) {
             let measured = moment.saturating_duration_since(picked).as_secs_f64();
             let error = predicted.as_secs_f64() - measured;

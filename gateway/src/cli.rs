@@ -1,13 +1,16 @@
 //! The command line.
 
+mod key;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use bytes::Bytes;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use spillway_picker::registry::Registry;
 
+use crate::config;
 use crate::explain;
 use crate::facts_file;
 use crate::fleet::Fleet;
@@ -38,6 +41,32 @@ enum Command {
     Check {
         /// The file.
         file: PathBuf,
+    },
+    /// Show what differs between two configuration files, defaults included. Ends with 1 if anything does.
+    Diff {
+        /// The old file.
+        old: PathBuf,
+        /// The new file.
+        new: PathBuf,
+    },
+    /// Print the JSON Schema of the configuration file, for editors.
+    Schema {
+        /// Of the file of API keys instead.
+        #[arg(long)]
+        keys: bool,
+    },
+    /// Make an API key and print it with its entry for the file of keys.
+    Key {
+        /// Whose it is to be.
+        tenant: String,
+        /// Read a key from standard input instead of making one.
+        #[arg(long)]
+        stdin: bool,
+    },
+    /// Print a completion script for a shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
     },
     /// Show where a request would go, and why.
     Explain {
@@ -80,6 +109,21 @@ pub fn main(registry: Registry) -> ExitCode {
             run::serve(options, |_| {})
         }
         Command::Check { file } => check(file, &registry),
+        Command::Diff { old, new } => match diff(old, new, &registry) {
+            Ok(true) => return ExitCode::FAILURE,
+            Ok(false) => Ok(()),
+            // As `diff` has it: 1 is a difference, 2 is trouble.
+            Err(error) => {
+                eprintln!("{error:#}");
+                return ExitCode::from(2);
+            }
+        },
+        Command::Schema { keys } => schema(keys),
+        Command::Key { tenant, stdin } => key::make(&tenant, stdin),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Arguments::command(), "spillway", &mut std::io::stdout());
+            Ok(())
+        }
         Command::Explain { config, body, path, facts, json } => {
             explain_offline(config, registry, &body, path, facts, json)
         }
@@ -120,12 +164,48 @@ fn log_events(default: &str) {
 fn check(file: PathBuf, registry: &Registry) -> anyhow::Result<()> {
     let name = file.display().to_string();
     let (config, _) = Source::File(file).load(registry)?;
-    println!(
-        "{name}: ok ({} pools, {} endpoints, {} models)",
-        config.pools.len(),
-        config.pools.values().map(|pool| pool.endpoints.len()).sum::<usize>(),
-        config.models.len()
-    );
+    let endpoints = config.pools.values().map(|pool| pool.endpoints.len()).sum();
+    let mut parts =
+        vec![count(config.pools.len(), "pool"), count(endpoints, "endpoint"), count(config.models.len(), "model")];
+    if let Some(path) = &config.auth.keys_file {
+        parts.push(check_keys(path)?);
+    }
+    println!("{name}: ok ({})", parts.join(", "));
+    Ok(())
+}
+
+/// A configuration may be checked where the keys are not, and must not be; where they are, they are checked too.
+fn check_keys(path: &std::path::Path) -> anyhow::Result<String> {
+    let contents = match std::fs::read(path) {
+        Ok(contents) => contents,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Ok(format!("API keys not checked: {} is not here", path.display()));
+        }
+        Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
+    };
+    let file = config::load_keys(&contents)
+        .map_err(|problems| anyhow::anyhow!("{}", problems.in_file(&path.display().to_string())))?;
+    Ok(count(file.keys.len(), "API key"))
+}
+
+fn count(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+/// Prints what differs; returns whether anything does.
+fn diff(old: PathBuf, new: PathBuf, registry: &Registry) -> anyhow::Result<bool> {
+    let (old, _) = Source::File(old).load(registry)?;
+    let (new, _) = Source::File(new).load(registry)?;
+    let differences = config::diff::differences(&old, &new);
+    for difference in &differences {
+        println!("{difference}");
+    }
+    Ok(!differences.is_empty())
+}
+
+fn schema(keys: bool) -> anyhow::Result<()> {
+    let schema = if keys { config::keys_schema_json() } else { config::schema_json() };
+    println!("{}", serde_json::to_string_pretty(&schema)?);
     Ok(())
 }
 

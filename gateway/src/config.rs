@@ -7,10 +7,13 @@
 //!
 //! The one thing to know before adding a key: a key that does nothing yet must not be here. What is not here is refused.
 
+mod auth;
 mod cursor;
+pub mod diff;
 mod field;
 mod form;
 mod meaning;
+mod model;
 mod pool;
 mod problem;
 mod server;
@@ -29,6 +32,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_64;
 
+pub use self::auth::{Auth, KeyEntry, KeyFile, keys_schema_json, load_keys};
+pub use self::model::{Arm, Model, Sticky};
 pub use self::pool::{
     Affinity, Custom, Endpoint, Engine, Health, Policy, Pool, PoolLimits, Retries, Scrape, Select, Timeouts,
 };
@@ -54,6 +59,8 @@ pub struct Config {
     pub server: Server,
     /// What one request and all requests together may take of this process.
     pub limits: Limits,
+    /// Who may ask.
+    pub auth: Auth,
     /// Names that clients ask for and where each leads. Names that the endpoints list themselves need no entry here.
     pub models: Vec<Model>,
     /// The name used when a request has none. It must be listed under `models`, or in the `adapters` of a pool, unless
@@ -64,35 +71,6 @@ pub struct Config {
     /// Endpoints that serve the same base model, by a name of your choice: letters, digits, `.`, `_`, `-`.
     #[schemars(extend("minProperties" = 1))]
     pub pools: BTreeMap<String, Pool>,
-}
-
-/// A name that clients ask for, and where it leads.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Model {
-    /// The name in the request. No two entries may share a name or an alias.
-    pub name: String,
-    /// Other names for the same.
-    #[serde(default)]
-    pub aliases: Vec<String>,
-    /// The pool that serves it.
-    pub pool: String,
-    /// The name sent on to the endpoint, when that is not `name`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String")]
-    pub model: Option<String>,
-    /// Whether the name sent on is a LoRA adapter, so that only endpoints that have it are asked. Not given: known from
-    /// the `adapters` of the pool, or from what its endpoints list.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "bool")]
-    pub adapter: Option<bool>,
-}
-
-impl Model {
-    /// Returns the name that the endpoint is asked for.
-    pub fn sent_on(&self) -> &str {
-        self.model.as_deref().unwrap_or(&self.name)
-    }
 }
 
 /// The names that a policy may use: the built-in ones and those a user has registered.

@@ -12,6 +12,7 @@ use spillway_picker::pool::Endpoint;
 use spillway_picker::request::RequestInfo;
 
 use crate::address::Address;
+use crate::auth::Caller;
 use crate::body::Body;
 use crate::budget::Share;
 use crate::error::Refusal;
@@ -45,6 +46,8 @@ pub struct Ctx {
     pub share: Option<Share>,
     /// Our place in the pool.
     pub admitted: Option<Admitted>,
+    /// Who asks; `None` where no keys are asked for.
+    pub caller: Option<Arc<Caller>>,
     /// Where the model leads.
     pub target: Option<Target>,
     /// What the picker is told.
@@ -125,6 +128,7 @@ impl Default for Ctx {
             request_bytes: 0,
             share: None,
             admitted: None,
+            caller: None,
             target: None,
             info: RequestInfo::default(),
             model_range: None,
@@ -153,6 +157,21 @@ impl Ctx {
     /// The pool's name, empty before there is one.
     pub fn pool(&self) -> &str {
         self.target.as_ref().map_or("", |target| &target.pool.state.name)
+    }
+
+    /// The arm of the split the request went to, if the model has one.
+    pub fn arm(&self) -> Option<&str> {
+        self.target.as_ref()?.arm.as_deref()
+    }
+
+    /// The name sent on, empty when it is the client's own.
+    pub fn sent_on(&self) -> &str {
+        self.target.as_ref().and_then(|target| target.sent_on.as_deref()).unwrap_or_default()
+    }
+
+    /// The tenant's name, empty where no keys are asked for.
+    pub fn tenant(&self) -> &str {
+        self.caller.as_ref().map_or("", |caller| &caller.tenant)
     }
 
     /// The endpoint of the last attempt, empty before there is one.

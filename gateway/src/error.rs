@@ -30,6 +30,15 @@ pub enum Refusal {
     /// `model` is there and cannot be a name.
     #[error("\"model\" must be a string of 1 to 1,024 bytes")]
     BadModel,
+    /// No API key where one is needed.
+    #[error("an API key is needed: send it as `Authorization: Bearer KEY`")]
+    NoKey,
+    /// An API key that nobody has.
+    #[error("the API key is not valid")]
+    BadKey,
+    /// The key does not open this model.
+    #[error("the API key may not use the model `{0}`")]
+    ModelForbidden(String),
     /// A name that leads nowhere.
     #[error("the model `{0}` does not exist; GET /v1/models lists what does")]
     UnknownModel(String),
@@ -82,6 +91,8 @@ impl Refusal {
     pub fn status(&self) -> u16 {
         match self {
             Self::BadBody(_) | Self::BadRequest(_) | Self::ModelRequired | Self::BadModel => 400,
+            Self::NoKey | Self::BadKey => 401,
+            Self::ModelForbidden(_) => 403,
             Self::UnknownModel(_) | Self::UnknownPath(_) => 404,
             Self::MethodNotAllowed(_) => 405,
             Self::SlowBody => 408,
@@ -99,6 +110,8 @@ impl Refusal {
     /// The `type` of the OpenAI shape.
     pub fn kind(&self) -> &'static str {
         match self {
+            Self::NoKey | Self::BadKey => "authentication_error",
+            Self::ModelForbidden(_) => "permission_error",
             Self::InFlight => "rate_limit_exceeded",
             Self::Saturated => "overloaded",
             Self::Memory | Self::NoEndpoint | Self::Draining => "service_unavailable",
@@ -116,6 +129,9 @@ impl Refusal {
             Self::SlowBody => "request_timeout",
             Self::ModelRequired => "model_required",
             Self::BadModel => "invalid_model",
+            Self::NoKey => "missing_api_key",
+            Self::BadKey => "invalid_api_key",
+            Self::ModelForbidden(_) => "model_forbidden",
             Self::UnknownModel(_) => "model_not_found",
             Self::UnknownPath(_) => "not_found",
             Self::MethodNotAllowed(_) => "method_not_allowed",
@@ -135,7 +151,8 @@ impl Refusal {
 
     /// The request field at fault, where one is.
     fn param(&self) -> Option<&'static str> {
-        matches!(self, Self::ModelRequired | Self::BadModel | Self::UnknownModel(_)).then_some("model")
+        matches!(self, Self::ModelRequired | Self::BadModel | Self::UnknownModel(_) | Self::ModelForbidden(_))
+            .then_some("model")
     }
 
     /// How long a client should wait before it tries again, where trying again can help.
@@ -160,6 +177,8 @@ impl Refusal {
     /// The `type` of the Anthropic shape.
     fn anthropic_kind(&self) -> &'static str {
         match self.status() {
+            401 => "authentication_error",
+            403 => "permission_error",
             404 => "not_found_error",
             413 => "request_too_large",
             429 => "rate_limit_error",
@@ -194,6 +213,9 @@ impl Refusal {
         }
         if let Self::MethodNotAllowed(allowed) = self {
             head.insert_header("allow", *allowed)?;
+        }
+        if let Self::NoKey | Self::BadKey = self {
+            head.insert_header("www-authenticate", "Bearer")?;
         }
         if let Self::TimedOut = self {
             // The work may still run on the server: an SDK's blind retry would double it.

@@ -9,7 +9,7 @@ use spillway_picker::explain::Trace;
 use crate::error::Refusal;
 use crate::fleet::{Fleet, Live};
 use crate::scan::Scanner;
-use crate::select_target;
+use crate::select_target::Known;
 use crate::surface::{Inspected, Surface};
 
 /// A decision that was made for show: nothing was reserved.
@@ -25,6 +25,9 @@ pub struct Explanation {
     pub sent_on: Option<String>,
     /// Whether that is a LoRA adapter.
     pub adapter: bool,
+    /// Whether the name leads to several places and this is the one of them that the conversation belongs to. Without the
+    /// request's headers and key, a session header and a tenant count as absent.
+    pub split: bool,
     /// The decision.
     pub decision: Trace,
 }
@@ -41,8 +44,10 @@ pub fn explain(fleet: &Fleet, live: &Live, path: &str, body: &Bytes) -> Result<E
     let scan = scanner.finish().map_err(bad)?;
     let chunks = [body.clone()];
     let inspected = Inspected::new(surface, scan, &chunks).map_err(|_| Refusal::BadModel)?;
-    let target = live.routes.target(live, inspected.model.as_deref())?;
-    let info = select_target::info(&target, &inspected, &chunks, None);
+    let mut known =
+        Known { inspected: Some(&inspected), chunks: &chunks, headers: None, caller: None, random: 0, hashed: None };
+    let (target, info) = known.target(live)?;
+    let info = info.ok_or(Refusal::Internal)?;
     let mut trace = Trace::default();
     // An endpoint that cannot be had is part of the explanation, not a failure of it.
     let _ = target.pool.state.picker.decide(&info, target.pool.state.peek_turn(), fleet.now(), Some(&mut trace));
@@ -52,6 +57,7 @@ pub fn explain(fleet: &Fleet, live: &Live, path: &str, body: &Bytes) -> Result<E
         pool: target.pool.state.name.to_string(),
         sent_on: target.sent_on.as_deref().map(str::to_owned),
         adapter: target.adapter,
+        split: target.arm.is_some(),
         decision: trace,
     })
 }
@@ -78,6 +84,9 @@ impl fmt::Display for Explanation {
         }
         if self.adapter {
             write!(out, " (LoRA adapter)")?;
+        }
+        if self.split {
+            write!(out, " (one arm of a split)")?;
         }
         writeln!(out)?;
         write!(out, "{}", self.decision)

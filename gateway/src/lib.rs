@@ -8,6 +8,7 @@ pub mod access_log;
 pub mod address;
 pub mod admin;
 pub mod attempt;
+pub mod auth;
 pub mod body;
 pub mod budget;
 pub mod catalogue;
@@ -40,6 +41,7 @@ pub mod routes;
 pub mod run;
 pub mod scan;
 pub mod select_target;
+pub mod split;
 pub mod surface;
 
 pub use cli::main;

@@ -63,8 +63,12 @@ metrics! {
     counters {
         /// Requests by outcome; `code` is the HTTP status sent, 499 when the client left first.
         requests_total["model", "pool", "code"]
-        /// Tokens as reported by the servers' usage; `kind` is prompt, cached or completion.
-        tokens_total["model", "kind"]
+        /// Tokens as reported by the servers' usage; `kind` is prompt, cached or completion, `tenant` is empty without API keys.
+        tokens_total["model", "tenant", "kind"]
+        /// Requests for a name with a split, by the arm they went to: `target` is the name sent on.
+        split_requests_total["model", "pool", "target", "code"]
+        /// Tokens of such requests; `kind` is prompt, cached or completion.
+        split_tokens_total["model", "pool", "target", "kind"]
         /// Picks by endpoint and reason.
         picks_total["pool", "endpoint", "reason"]
         /// Picks by what prefix affinity did: hit, spill, cold or none.
@@ -79,12 +83,16 @@ metrics! {
         scrape_errors_total["pool", "endpoint"]
         /// Configuration reloads; `result` is applied, rejected or unchanged.
         config_reload_total["result"]
+        /// Reloads of the file of API keys; `result` is applied or rejected.
+        keys_reload_total["result"]
     }
     histograms {
         /// Seconds from the request head to the last response byte.
         request_duration_seconds["model", "pool"] LATENCY;
         /// Seconds from the request head to the first output token (streams only).
         ttft_seconds["model", "pool"] LATENCY;
+        /// The same for requests for a name with a split, by the arm they went to.
+        split_ttft_seconds["model", "pool", "target"] LATENCY;
         /// Seconds between output events of a stream.
         inter_token_seconds["model", "pool"] GAP;
         /// Seconds the picker took to decide.

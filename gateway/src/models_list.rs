@@ -22,7 +22,10 @@ use crate::surface::{self, Surface};
 
 /// Answers a request for the list, or for one entry of it.
 pub async fn answer(session: &mut Session, ctx: &mut Ctx, fleet: &Fleet, live: &Live, path: &str) -> Result<()> {
-    let entries = entries(fleet, live);
+    let mut entries = entries(fleet, live);
+    if let Some(caller) = &ctx.caller {
+        entries.retain(|entry| caller.may_use(&entry.id));
+    }
     let anthropic = session.req_header().headers.contains_key("anthropic-version");
     let body = if ctx.surface == Surface::Model {
         let id = surface::model_in_path(path).unwrap_or_default();

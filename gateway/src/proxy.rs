@@ -17,6 +17,7 @@ use pingora_proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, Session};
 
 use crate::access_log::AccessLog;
 use crate::attempt;
+use crate::auth::{self, Auth};
 use crate::ctx::Ctx;
 use crate::error::Refusal;
 use crate::fleet::Fleet;
@@ -40,13 +41,14 @@ const CLIENT_STALL: Duration = Duration::from_secs(60);
 #[derive(Clone)]
 pub struct Gateway {
     fleet: Arc<Fleet>,
+    auth: Arc<Auth>,
     log: Arc<AccessLog>,
 }
 
 impl Gateway {
     /// A gateway over `fleet`.
-    pub fn new(fleet: Arc<Fleet>, log: Arc<AccessLog>) -> Self {
-        Self { fleet, log }
+    pub fn new(fleet: Arc<Fleet>, auth: Arc<Auth>, log: Arc<AccessLog>) -> Self {
+        Self { fleet, auth, log }
     }
 
     /// Reads and inspects the body, finds the target and wraps the session. `Ok(true)`: answered here.
@@ -58,6 +60,7 @@ impl Gateway {
         intake::check_framing(&session.downstream_session)?;
         let path = head.uri.path().to_owned();
         ctx.surface = Surface::classify(head.method.as_str(), &path);
+        ctx.caller = self.auth.identify(&head.headers)?;
         match ctx.surface {
             Surface::Models | Surface::Model => {
                 models_list::answer(session, ctx, &self.fleet, &live, &path).await.map_err(IntakeError::Broken)?;
@@ -174,6 +177,9 @@ impl ProxyHttp for Gateway {
         request.remove_header(&TRANSFER_ENCODING);
         request.remove_header(&EXPECT);
         request.remove_header(&UPGRADE);
+        if ctx.caller.is_some() {
+            auth::strip(request);
+        }
         if length > 0 || had_body || session.req_header().method == http::Method::POST {
             request.insert_header(CONTENT_LENGTH, length)?;
         }

@@ -26,13 +26,21 @@ pub fn request(fleet: &Fleet, log: &AccessLog, session: &Session, ctx: &Ctx) {
     }
     if ctx.target.is_some() {
         let labels = [ctx.model(), ctx.pool()];
+        if let Some(arm) = ctx.arm() {
+            let labels = [ctx.model(), ctx.pool(), arm, &status_text(status)];
+            metrics.split_requests_total.with_label_values(&labels).inc();
+        }
         metrics.request_duration_seconds.with_label_values(&labels).observe(duration.as_secs_f64());
         if let Some(scan) = ctx.scan_time {
             metrics.stage_seconds.with_label_values(&["scan"]).observe(scan.as_secs_f64());
         }
         for (kind, tokens) in [("prompt", usage.prompt), ("cached", usage.cached), ("completion", usage.completion)] {
             if let Some(tokens) = tokens {
-                metrics.tokens_total.with_label_values(&[ctx.model(), kind]).inc_by(u64::from(tokens));
+                let tokens = u64::from(tokens);
+                metrics.tokens_total.with_label_values(&[ctx.model(), ctx.tenant(), kind]).inc_by(tokens);
+                if let Some(arm) = ctx.arm() {
+                    metrics.split_tokens_total.with_label_values(&[ctx.model(), ctx.pool(), arm, kind]).inc_by(tokens);
+                }
             }
         }
     }
@@ -50,7 +58,9 @@ pub fn request(fleet: &Fleet, log: &AccessLog, session: &Session, ctx: &Ctx) {
         path: head.uri.path(),
         status,
         model: ctx.model(),
+        target: ctx.sent_on(),
         pool: ctx.pool(),
+        tenant: ctx.tenant(),
         endpoint: ctx.endpoint(),
         reason: ctx.attempt.reason.map_or("", |reason| reason.as_str()),
         attempts: ctx.attempts,

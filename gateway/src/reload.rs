@@ -2,6 +2,8 @@
 //!
 //! A file that does not validate changes nothing, counts as rejected and says why in the log and in `/config`.
 
+pub mod keys;
+
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +16,9 @@ use pingora_core::services::background::BackgroundService;
 use serde::Serialize;
 use tracing::{error, info, warn};
 
+use self::keys::KeyFile;
 use crate::address;
+use crate::auth::Auth;
 use crate::config::watch::{Change, POLL, Watcher};
 use crate::config::{self, EndpointUrl, Problem};
 use crate::fleet::{Fleet, Found};
@@ -37,27 +41,40 @@ pub struct Status {
     pub needs_restart: Vec<String>,
 }
 
+/// The keys a configuration asks for, read before it is in force.
+type NewKeys = Option<(PathBuf, keys::Read)>;
+
 /// Loads the file again when it has changed.
 pub struct Reloader {
     fleet: Arc<Fleet>,
+    auth: Arc<Auth>,
     path: PathBuf,
     started_with: config::Config,
     /// Held for the length of a reload: there is one at a time.
     watcher: tokio::sync::Mutex<Watcher>,
+    keys: Mutex<Option<KeyFile>>,
     status: Mutex<Status>,
 }
 
 impl Reloader {
-    /// A reloader of `path`, whose `contents` are in force.
-    pub fn new(fleet: Arc<Fleet>, path: PathBuf, contents: &[u8]) -> Self {
+    /// A reloader of `path`, whose `contents` are in force. Puts the keys they ask for in force.
+    pub fn new(fleet: Arc<Fleet>, auth: Arc<Auth>, path: PathBuf, contents: &[u8]) -> Result<Self, Vec<Problem>> {
         let started_with = fleet.live().config.clone();
         let watcher = tokio::sync::Mutex::new(Watcher::new(contents));
-        Self { fleet, path, started_with, watcher, status: Mutex::default() }
+        let new_keys = read_keys(&started_with)?;
+        let this = Self { fleet, auth, path, started_with, watcher, keys: Mutex::default(), status: Mutex::default() };
+        this.set_keys(new_keys);
+        Ok(this)
+    }
+
+    /// What came of the latest look at the file of keys; `None` without one.
+    pub fn keys_status(&self) -> Option<keys::Status> {
+        lock(&self.keys).as_ref().map(|file| file.status.clone())
     }
 
     /// What came of the latest attempt.
     pub fn status(&self) -> Status {
-        self.lock().clone()
+        lock(&self.status).clone()
     }
 
     /// Reads the file and brings it into force now.
@@ -79,24 +96,62 @@ impl Reloader {
             Some(Change::Unreadable(error)) => drop(self.unreadable(&error)),
             None => {}
         }
+        if let Some(file) = &mut *lock(&self.keys)
+            && let Some(outcome) = file.poll()
+        {
+            let result = if outcome.is_ok() { "applied" } else { "rejected" };
+            self.fleet.metrics().keys_reload_total.with_label_values(&[result]).inc();
+            if let Ok(keys) = outcome {
+                self.auth.set(Some(keys));
+            }
+        }
+    }
+
+    /// Puts keys in force and follows their file.
+    fn set_keys(&self, new: NewKeys) {
+        let mut file = lock(&self.keys);
+        *file = new.map(|(path, read)| {
+            let file = match file.take() {
+                Some(mut same) if same.path == path => {
+                    same.accept(&read);
+                    same
+                }
+                _ => KeyFile::new(path, &read),
+            };
+            self.auth.set(Some(read.keys));
+            file
+        });
+        if file.is_none() {
+            self.auth.set(None);
+        }
     }
 
     async fn apply(&self, contents: &[u8]) -> Status {
         let known = picker_config::known(self.fleet.registry());
         let (result, problems) = match config::load(contents, &known) {
             Err(problems) => ("rejected", problems.0),
-            Ok(config) if config == self.fleet.live().config => ("unchanged", Vec::new()),
-            Ok(config) => {
-                let found = self.look_up(&config).await;
-                match self.fleet.apply(config, &found) {
-                    Ok(()) => ("applied", Vec::new()),
-                    Err(error) => ("rejected", vec![whole_file(error.to_string())]),
+            Ok(config) => match read_keys(&config) {
+                // The keys that are in force stay, and so does the rest: a file half applied is worse than an old one.
+                Err(problems) => ("rejected", problems),
+                Ok(keys) if config == self.fleet.live().config => {
+                    self.set_keys(keys);
+                    ("unchanged", Vec::new())
                 }
-            }
+                Ok(keys) => {
+                    let found = self.look_up(&config).await;
+                    match self.fleet.apply(config, &found) {
+                        Ok(()) => {
+                            self.set_keys(keys);
+                            ("applied", Vec::new())
+                        }
+                        Err(error) => ("rejected", vec![whole_file(error.to_string())]),
+                    }
+                }
+            },
         };
         for problem in &problems {
             error!(file = %self.path.display(), line = problem.line, column = problem.column, key = problem.path,
-                problem = problem.message, "configuration rejected, the old one stays");
+                problem = problem.message, hint = problem.hint, "configuration rejected, the old one stays");
         }
         let needs_restart = config::restart_only_changes(&self.started_with, &self.fleet.live().config);
         if result == "applied" {
@@ -129,21 +184,47 @@ impl Reloader {
 
     fn unreadable(&self, error: &std::io::Error) -> Status {
         error!(file = %self.path.display(), %error, "configuration is not readable, the old one stays");
-        let needs_restart = self.lock().needs_restart.clone();
+        let needs_restart = lock(&self.status).needs_restart.clone();
         self.note("rejected", vec![whole_file(format!("not readable: {error}"))], needs_restart)
     }
 
     fn note(&self, result: &'static str, problems: Vec<Problem>, needs_restart: Vec<String>) -> Status {
         self.fleet.metrics().config_reload_total.with_label_values(&[result]).inc();
-        let at = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
-        let status = Status { at, result, problems, needs_restart };
-        self.lock().clone_from(&status);
+        let status = Status { at: now(), result, problems, needs_restart };
+        lock(&self.status).clone_from(&status);
         status
     }
+}
 
-    fn lock(&self) -> MutexGuard<'_, Status> {
-        self.status.lock().unwrap_or_else(PoisonError::into_inner)
+/// Reads the keys that a configuration asks for. Their problems are told as problems of the key that names the file.
+fn read_keys(config: &config::Config) -> Result<NewKeys, Vec<Problem>> {
+    let Some(path) = &config.auth.keys_file else { return Ok(None) };
+    match keys::read(path) {
+        Ok(read) => Ok(Some((path.clone(), read))),
+        Err(problems) => Err(problems
+            .into_iter()
+            .map(|problem| Problem {
+                path: "auth.keys_file".to_owned(),
+                message: match problem.path.as_str() {
+                    "" => problem.message,
+                    key => {
+                        format!("{}:{}:{}: {key}: {}", path.display(), problem.line, problem.column, problem.message)
+                    }
+                },
+                line: 1,
+                column: 1,
+                hint: problem.hint,
+            })
+            .collect()),
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn now() -> String {
+    humantime::format_rfc3339_millis(SystemTime::now()).to_string()
 }
 
 fn whole_file(message: String) -> Problem {

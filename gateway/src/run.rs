@@ -18,7 +18,8 @@ use tracing::info;
 
 use crate::access_log::AccessLog;
 use crate::admin::{AdminPort, MetricsPort};
-use crate::config::{self, Config};
+use crate::auth::Auth;
+use crate::config::{self, Config, Problems};
 use crate::fleet::Fleet;
 use crate::keeper::Keeper;
 use crate::picker_config;
@@ -73,12 +74,16 @@ pub fn serve(options: Options, beside: impl FnOnce(&mut Server)) -> anyhow::Resu
     let (config, contents) = source.load(&registry)?;
     let server_settings = config.server.clone();
     let fleet = Fleet::new(config, registry)?;
+    let auth = Arc::new(Auth::default());
     let reloader = match &source {
-        Source::File(path) => Some(Arc::new(Reloader::new(Arc::clone(&fleet), path.clone(), &contents))),
+        Source::File(path) => {
+            let reloader = Reloader::new(Arc::clone(&fleet), Arc::clone(&auth), path.clone(), &contents);
+            Some(Arc::new(reloader.map_err(|problems| anyhow::anyhow!("{}", Problems(problems)))?))
+        }
         Source::Text(_) => None,
     };
     let log = Arc::new(AccessLog::to(access_log).context("cannot start the access log")?);
-    let gateway = Gateway::new(Arc::clone(&fleet), log);
+    let gateway = Gateway::new(Arc::clone(&fleet), auth, log);
 
     let mut server = Server::new_with_opt_and_conf(None, server_conf(&server_settings));
     server.bootstrap();

@@ -195,6 +195,14 @@ impl PrefixHasher {
         self.prompt.bytes += bytes as u64;
     }
 
+    /// Identity of the conversation so far: the hash of everything up to the end of the first message of the user, which
+    /// all its turns repeat; of the whole of a prompt that has no such message. `None` for an empty prompt. Independent of
+    /// the model, unlike everything that [`finish`](Self::finish) returns.
+    pub fn conversation(&self) -> Option<u64> {
+        let cut = self.first_user.unwrap_or_else(|| self.cut());
+        (cut.depth > 0).then_some(cut.digest)
+    }
+
     /// Ends the prompt.
     ///
     /// `scope` (see [`scope`]) is mixed into every hash, last, because the model may stand at the end of the body.

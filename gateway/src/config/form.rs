@@ -49,6 +49,7 @@ pub(super) fn check(form: &str, text: &str) -> Result<(), Refused> {
         "url" => text.parse::<EndpointUrl>().map(drop).map_err(|error| error.0),
         "header" => check_header(text),
         "path" => check_path(text),
+        "sha256" => check_digest(text),
         other => unreachable!("the schema has no form {other}"),
     }
 }
@@ -62,8 +63,15 @@ pub(super) fn describe(form: &str) -> &'static str {
         "url" => "a URL such as http://10.0.0.11:8000",
         "header" => "the name of a header",
         "path" => "a path such as /health",
+        "sha256" => "64 hexadecimal digits",
         _ => "text",
     }
+}
+
+/// The refusal must not say more of the text: somebody may have written the key itself.
+fn check_digest(text: &str) -> Result<(), Refused> {
+    let is_digest = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_digest { Ok(()) } else { Err(Refused::new("is not a SHA-256 in hexadecimal")) }
 }
 
 /// Reads a number, fractions allowed, and one unit of `ms`, `s`, `m`, `h`.

@@ -146,14 +146,66 @@ fn models(root: &Cursor<'_>, problems: &mut Vec<Problem>) {
                 seen.insert(name, (cursor.path.clone(), cursor.node.mark));
             }
         }
-        if let (Some(pool), Some(pools)) = (model.at("pool"), root.at("pools"))
-            && let Some(name) = pool.text()
+        lead(root, &model, problems);
+    }
+}
+
+/// A name leads to one pool or to a split, and each pool is a known one.
+fn lead(root: &Cursor<'_>, model: &Cursor<'_>, problems: &mut Vec<Problem>) {
+    let arms: Vec<_> = model.items_at("split").collect();
+    match (model.at("pool"), model.at("split")) {
+        (None, None) => {
+            problems.push(model.problem("leads nowhere").with_hint(Some("it needs a pool, or a split over several")));
+        }
+        (Some(_), Some(split)) => problems.push(split.key_problem("cannot stand beside pool; give one of them")),
+        (None, Some(split)) => {
+            for key in ["model", "adapter"] {
+                if let Some(cursor) = model.at(key) {
+                    problems.push(cursor.key_problem("belongs to the arms of the split"));
+                }
+            }
+            let weight = |arm: &Cursor<'_>| match &arm.at("weight")?.node.value {
+                Value::Number(number) => number.as_f64(),
+                _ => None,
+            };
+            let weights: Option<Vec<f64>> = arms.iter().map(weight).collect();
+            // An empty list, and one of which a weight is missing, are no less wrong for it; the latter was reported.
+            if weights.is_some_and(|weights| weights.iter().sum::<f64>() <= 0.0) {
+                problems.push(split.key_problem("needs an arm with a weight above 0"));
+            }
+        }
+        (Some(_), None) => {
+            if let Some(sticky) = model.at("sticky") {
+                problems.push(sticky.key_problem("has no meaning without a split"));
+            }
+        }
+    }
+    let mut seen: HashMap<(&str, Option<&str>), usize> = HashMap::new();
+    for arm in &arms {
+        let Some(pool) = text_at(arm, "pool") else { continue };
+        let place = (pool, text_at(arm, "model").or_else(|| text_at(model, "name")));
+        if let Some(line) = seen.insert(place, arm.node.mark.line) {
+            problems.push(arm.problem(format!("leads where the arm on line {line} does")));
+        }
+    }
+    let Some(pools) = root.at("pools") else { return };
+    for pool in arms.iter().chain([model]).filter_map(|cursor| cursor.at("pool")) {
+        if let Some(name) = pool.text()
             && pools.at(name).is_none()
         {
             let hint = suggest(name, pools.entries().map(|(name, _)| name));
             problems.push(pool.problem(format!("there is no pool {}", quoted(name))).with_hint(hint));
         }
     }
+    if let Some(sticky) = model.at("sticky").filter(|sticky| sticky.text() == Some("tenant"))
+        && root.along(&["auth", "keys_file"]).is_none_or(|file| file.text() == Some("off"))
+    {
+        problems.push(sticky.problem("there are no tenants without auth.keys_file"));
+    }
+}
+
+fn text_at<'a>(cursor: &Cursor<'a>, key: &str) -> Option<&'a str> {
+    cursor.at(key).and_then(|cursor| cursor.text())
 }
 
 /// The default must lead somewhere. Without `models`, names are only known once endpoints have listed them.

@@ -66,5 +66,5 @@ fn scan(chunks: &[Bytes]) -> Result<Scan, ScanError> {
 
 fn prompt(surface: Surface, scan: &Scan, chunks: &[Bytes]) -> Result<Prompt, InspectError> {
     let seen = Inspected::new(surface, scan.clone(), chunks)?;
-    Ok(seen.prompt(chunks, Depths::default(), "m", "", None))
+    Ok(seen.prompt(seen.hash(chunks, Depths::default()), chunks, "m", "", None))
 }

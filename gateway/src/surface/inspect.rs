@@ -104,18 +104,23 @@ impl Inspected {
         })
     }
 
-    /// Hashes the prompt, once it is known what model name goes on and in which cache scope the tenant is.
-    /// `session` is the value of a configured session header; `prompt_cache_key` goes before it.
+    /// Hashes the prompt's text. What else belongs to its identity is added by [`prompt`](Self::prompt).
+    pub fn hash(&self, chunks: &[Bytes], depths: Depths) -> PrefixHasher {
+        let mut hasher = PrefixHasher::new(depths);
+        prompt::feed(self.surface, &self.scan, chunks, &mut hasher);
+        hasher
+    }
+
+    /// Ends what [`hash`](Self::hash) began, once it is known what model name goes on and in which cache scope the tenant
+    /// is. `session` is the value of a configured session header; `prompt_cache_key` goes before it.
     pub fn prompt(
         &self,
+        hasher: PrefixHasher,
         chunks: &[Bytes],
-        depths: Depths,
         model_sent: &str,
         tenant_scope: &str,
         session: Option<&[u8]>,
     ) -> Prompt {
-        let mut hasher = PrefixHasher::new(depths);
-        prompt::feed(self.surface, &self.scan, chunks, &mut hasher);
         let salt = self.salt(chunks);
         let explicit = self.prompt_cache_key.as_deref().map(str::as_bytes).or(session).filter(|key| !key.is_empty());
         hasher.finish(scope(model_sent, tenant_scope, salt.as_deref()), explicit)

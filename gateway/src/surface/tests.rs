@@ -20,7 +20,7 @@ fn try_seen(surface: Surface, body: &str) -> Result<Inspected, InspectError> {
 fn prompt_of_chunks(surface: Surface, chunks: &[Bytes]) -> Prompt {
     let scan = scan(chunks).unwrap_or_else(|error| panic!("{error}"));
     let seen = Inspected::new(surface, scan, chunks).unwrap();
-    seen.prompt(chunks, Depths::default(), "m", "tenant", None)
+    seen.prompt(seen.hash(chunks, Depths::default()), chunks, "m", "tenant", None)
 }
 
 fn prompt(surface: Surface, body: &str) -> Prompt {
@@ -263,7 +263,8 @@ fn model_tenant_and_salt_separate_everything() {
     let body = |more: &str| format!(r#"{{"messages":[{{"role":"user","content":"{}"}}]{more}}}"#, long('a', 600));
     let ask = |body: &str, model: &str, tenant: &str| {
         let chunks = [Bytes::copy_from_slice(body.as_bytes())];
-        seen(Surface::ChatCompletions, body).prompt(&chunks, Depths::default(), model, tenant, None)
+        let seen = seen(Surface::ChatCompletions, body);
+        seen.prompt(seen.hash(&chunks, Depths::default()), &chunks, model, tenant, None)
     };
     let base = ask(&body(""), "m", "t");
     let others = [
@@ -282,7 +283,8 @@ fn model_tenant_and_salt_separate_everything() {
 fn an_explicit_key_is_the_ring_key() {
     let ask = |body: &str, session: Option<&[u8]>| {
         let chunks = [Bytes::copy_from_slice(body.as_bytes())];
-        seen(Surface::ChatCompletions, body).prompt(&chunks, Depths::default(), "m", "t", session).ring_key
+        let seen = seen(Surface::ChatCompletions, body);
+        seen.prompt(seen.hash(&chunks, Depths::default()), &chunks, "m", "t", session).ring_key
     };
     let keyed = r#"{"prompt_cache_key":"k","messages":[{"role":"user","content":"a"}]}"#;
     let bare = r#"{"messages":[{"role":"user","content":"b"}]}"#;
@@ -454,7 +456,8 @@ fn text_past_the_maximum_counts_and_media_are_still_seen() {
         long('b', 3000)
     );
     let chunks = [Bytes::copy_from_slice(body.as_bytes())];
-    let prompt = seen(Surface::ChatCompletions, &body).prompt(&chunks, depths, "m", "", None);
+    let seen = seen(Surface::ChatCompletions, &body);
+    let prompt = seen.prompt(seen.hash(&chunks, depths), &chunks, "m", "", None);
     assert_eq!((prompt.bytes, prompt.media), (5000, 1));
     assert_eq!(block_end(prompt.blocks.len() - 1), 1024);
 }
