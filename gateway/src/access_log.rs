@@ -1,16 +1,22 @@
 //! One JSON line per request on standard output, written by a thread of its own.
 //!
-//! A blocked pipe must not stall a stream, so lines go through a bounded queue; what does not fit is counted and dropped,
-//! and the count is in the next line that fits. Never holds prompts, completions or keys.
+//! A blocked pipe must not stall a stream, so lines wait in a buffer of bounded size; what does not fit is counted and
+//! dropped, and the count is in the next line that fits. Lines are written in batches: waking a thread for each would cost
+//! more than all the rest of logging it. Never holds prompts, completions or keys.
 
+use std::cell::RefCell;
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde::Serialize;
 
-/// Lines that may wait: a second's worth at a rate one process can serve.
-const QUEUE: usize = 16 * 1024;
+/// Bytes of lines that may wait: a second's worth, some 16,000 lines, at a rate one process can serve.
+const QUEUE: usize = 8 << 20;
+
+/// How long the writer lets lines gather once there is one. Nobody reads a log faster, and no more is lost in a crash.
+const GATHER: Duration = Duration::from_millis(20);
 
 /// What is logged of a request, at its end. Times are in milliseconds, sizes in bytes.
 #[derive(Debug, Default, Serialize)]
@@ -92,42 +98,101 @@ fn is_zero(count: &u64) -> bool {
 
 /// The log's end in the request path.
 pub struct AccessLog {
-    lines: SyncSender<Vec<u8>>,
+    queue: Arc<Queue>,
     dropped: AtomicU64,
+}
+
+/// Lines on their way to the writer.
+#[derive(Default)]
+struct Queue {
+    waiting: Mutex<Waiting>,
+    arrived: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    text: Vec<u8>,
+    is_closed: bool,
+}
+
+thread_local! {
+    /// Where a line is put together before the lock is taken.
+    static LINE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 impl AccessLog {
     /// Starts the writer thread. It ends when the log is dropped.
     pub fn to(out: impl Write + Send + 'static) -> std::io::Result<Self> {
-        let (lines, queue) = sync_channel(QUEUE);
-        std::thread::Builder::new().name("access-log".into()).spawn(move || write_lines(&queue, out))?;
-        Ok(Self { lines, dropped: AtomicU64::new(0) })
+        let queue = Arc::<Queue>::default();
+        let lines = Arc::clone(&queue);
+        std::thread::Builder::new().name("access-log".into()).spawn(move || write_lines(&lines, out))?;
+        Ok(Self { queue, dropped: AtomicU64::new(0) })
     }
 
-    /// Queues a line. Never blocks.
+    /// Queues a line. Waits for nobody but another line being copied.
     pub fn write(&self, mut line: Line<'_>) {
         line.dropped = self.dropped.swap(0, Ordering::Relaxed);
-        let mut text = Vec::with_capacity(512);
-        if serde_json::to_writer(&mut text, &line).is_err() {
-            return;
-        }
-        text.push(b'\n');
-        if self.lines.try_send(text).is_err() {
-            self.dropped.fetch_add(line.dropped + 1, Ordering::Relaxed);
-        }
+        LINE.with_borrow_mut(|text| {
+            text.clear();
+            if serde_json::to_writer(&mut *text, &line).is_err() {
+                return;
+            }
+            text.push(b'\n');
+            if !self.queue.add(text) {
+                self.dropped.fetch_add(line.dropped + 1, Ordering::Relaxed);
+            }
+        });
     }
 }
 
-fn write_lines(queue: &Receiver<Vec<u8>>, out: impl Write) {
-    let mut out = std::io::BufWriter::new(out);
-    while let Ok(line) = queue.recv() {
-        let mut next = Some(line);
-        while let Some(line) = next {
-            // A closed standard output is no reason to stop serving.
-            let _ = out.write_all(&line);
-            next = queue.try_recv().ok();
+impl Drop for AccessLog {
+    fn drop(&mut self) {
+        self.queue.lock().is_closed = true;
+        self.queue.arrived.notify_one();
+    }
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a line if there is room.
+    fn add(&self, line: &[u8]) -> bool {
+        let mut waiting = self.lock();
+        if waiting.text.len() + line.len() > QUEUE {
+            return false;
         }
-        let _ = out.flush();
+        let is_first = waiting.text.is_empty();
+        waiting.text.extend_from_slice(line);
+        drop(waiting);
+        if is_first {
+            self.arrived.notify_one();
+        }
+        true
+    }
+
+    /// Waits for lines and moves them to `batch`; false when there will be no more.
+    fn take(&self, batch: &mut Vec<u8>) -> bool {
+        batch.clear();
+        let mut waiting = self.lock();
+        while waiting.text.is_empty() && !waiting.is_closed {
+            waiting = self.arrived.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+        if !waiting.is_closed {
+            let gathered = self.arrived.wait_timeout_while(waiting, GATHER, |waiting| !waiting.is_closed);
+            waiting = gathered.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        std::mem::swap(batch, &mut waiting.text);
+        !batch.is_empty()
+    }
+}
+
+fn write_lines(queue: &Queue, mut out: impl Write) {
+    let mut batch = Vec::new();
+    while queue.take(&mut batch) {
+        // A closed standard output is no reason to stop serving.
+        let _ = out.write_all(&batch).and_then(|()| out.flush());
     }
 }
 
@@ -157,8 +222,9 @@ mod tests {
         let gate = sink.1.clone();
         let stuck = gate.lock().unwrap();
         let log = AccessLog::to(sink.clone()).unwrap();
-        for _ in 0..QUEUE * 2 + 1000 {
-            log.write(Line { path: "/x", ..Line::default() });
+        let path = "/x".repeat(2_000);
+        for _ in 0..2 * QUEUE / path.len() + 1_000 {
+            log.write(Line { path: &path, ..Line::default() });
         }
         assert!(log.dropped.load(Ordering::Relaxed) > 0, "the queue has no bound");
         drop(stuck);

@@ -87,6 +87,32 @@ pub enum Refusal {
 const COME_BACK: Duration = Duration::from_secs(1);
 
 impl Refusal {
+    /// Every value of [`code`](Self::code).
+    pub const CODES: [&str; 22] = [
+        "invalid_json",
+        "bad_request",
+        "request_timeout",
+        "model_required",
+        "invalid_model",
+        "missing_api_key",
+        "invalid_api_key",
+        "model_forbidden",
+        "model_not_found",
+        "not_found",
+        "method_not_allowed",
+        "request_too_large",
+        "headers_too_large",
+        "unsupported_encoding",
+        "in_flight",
+        "memory",
+        "no_endpoint",
+        "saturated",
+        "endpoint_failed",
+        "endpoint_timeout",
+        "draining",
+        "internal",
+    ];
+
     /// The HTTP status.
     pub fn status(&self) -> u16 {
         match self {
@@ -239,6 +265,40 @@ mod tests {
         let anthropic: Value = serde_json::from_slice(&refusal.body(ErrorShape::Anthropic)).unwrap();
         assert_eq!(anthropic["type"], "error");
         assert_eq!(anthropic["error"]["type"], "not_found_error");
+    }
+
+    #[test]
+    fn every_code_is_listed() {
+        let listed: std::collections::BTreeSet<_> = Refusal::CODES.into_iter().collect();
+        assert_eq!(listed.len(), Refusal::CODES.len());
+        let all = [
+            Refusal::BadBody(String::new()),
+            Refusal::BadRequest(""),
+            Refusal::SlowBody,
+            Refusal::ModelRequired,
+            Refusal::BadModel,
+            Refusal::NoKey,
+            Refusal::BadKey,
+            Refusal::ModelForbidden(String::new()),
+            Refusal::UnknownModel(String::new()),
+            Refusal::UnknownPath(String::new()),
+            Refusal::MethodNotAllowed(""),
+            Refusal::TooLarge(0),
+            Refusal::HeadersTooLarge(0),
+            Refusal::Encoding,
+            Refusal::InFlight,
+            Refusal::Memory,
+            Refusal::NoEndpoint,
+            Refusal::Saturated,
+            Refusal::Failed,
+            Refusal::TimedOut,
+            Refusal::Draining,
+            Refusal::Internal,
+        ];
+        for refusal in &all {
+            assert!(listed.contains(refusal.code()), "{refusal:?} is counted under a code that is not listed");
+        }
+        assert_eq!(all.len(), listed.len(), "a code that no refusal has");
     }
 
     #[test]

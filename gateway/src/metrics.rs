@@ -8,6 +8,8 @@ use prometheus::core::Collector;
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
 use spillway_picker::decide::Reason;
 
+use crate::error::Refusal;
+
 /// Seconds from a fast cache hit to a prefill that most operators would call broken; steps of about 2 around the SLOs
 /// people set (100 ms to 10 s).
 const LATENCY: &[f64] =
@@ -39,8 +41,8 @@ macro_rules! metrics {
             $( #[doc = $hhelp] pub $histogram: HistogramVec, )*
         }
 
-        impl Default for Metrics {
-            fn default() -> Self {
+        impl Metrics {
+            fn empty() -> Self {
                 let registry = Registry::new();
                 $( let $counter = register(&registry, IntCounterVec::new(
                     Opts::new(concat!("spillway_", stringify!($counter)), $chelp.trim()), &[$($clabel),*])); )*
@@ -108,6 +110,24 @@ fn register<C: Collector + Clone + 'static>(registry: &Registry, family: prometh
     let family = family.expect("names and labels in the table are valid");
     registry.register(Box::new(family.clone())).expect("names in the table differ");
     family
+}
+
+impl Default for Metrics {
+    /// Series whose labels are known from the start are there from the start: what is counted from nothing to one in a
+    /// time that an alert looks at would otherwise be no increase.
+    fn default() -> Self {
+        let metrics = Self::empty();
+        for code in Refusal::CODES {
+            metrics.refused_total.with_label_values(&[code]);
+        }
+        for result in ["applied", "rejected", "unchanged"] {
+            metrics.config_reload_total.with_label_values(&[result]);
+        }
+        for result in ["applied", "rejected"] {
+            metrics.keys_reload_total.with_label_values(&[result]);
+        }
+        metrics
+    }
 }
 
 impl Metrics {

@@ -66,7 +66,7 @@ pub fn request(fleet: &Fleet, log: &AccessLog, session: &Session, ctx: &Ctx) {
         attempts: ctx.attempts,
         stream: ctx.stream,
         request_bytes: ctx.request_bytes,
-        response_bytes: ctx.attempt.response_bytes,
+        response_bytes: session.body_bytes_sent() as u64,
         prompt_tokens: usage.prompt,
         cached_tokens: usage.cached,
         completion_tokens: usage.completion,
