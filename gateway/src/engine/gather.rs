@@ -125,7 +125,7 @@ impl Gathered {
             max_adapters,
             models: None,
             awake: self.awake,
-            progress: self.progress,
+            progress: Some(self.progress),
         }
     }
 }

@@ -194,7 +194,7 @@ fn progress_moves_with_the_engine_and_not_with_the_scrape() {
     assert_ne!(worked, page);
     assert_ne!(vllm(&worked).progress, before, "one token is progress");
 
-    let progress: Vec<u64> = VLLM_PAGES.map(|name| read(&fixture(name), None).unwrap().1.progress).to_vec();
+    let progress = VLLM_PAGES.map(|name| read(&fixture(name), None).unwrap().1.progress);
     assert!((1..4).all(|index| !progress[..index].contains(&progress[index])), "{progress:?}");
 }
 
