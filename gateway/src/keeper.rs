@@ -7,6 +7,7 @@
 mod discovery;
 mod health;
 mod pace;
+mod page_path;
 mod scrape;
 
 use std::collections::BTreeMap;

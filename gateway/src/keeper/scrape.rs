@@ -13,7 +13,9 @@ use tokio::time::Instant;
 use tracing::{error, info, warn};
 
 use super::pace::{self, Pace};
+use super::page_path::PagePath;
 use crate::address::Address;
+use crate::engine::page::PageError;
 use crate::engine::{self, Engine, ReadError};
 use crate::fetch::{FetchError, Fetcher};
 use crate::fleet::{Fleet, LivePool};
@@ -55,6 +57,12 @@ enum ScrapeError {
     Read(#[from] ReadError),
 }
 
+impl ScrapeError {
+    fn is_json(&self) -> bool {
+        matches!(self, Self::Read(ReadError::Page(PageError::Json)))
+    }
+}
+
 /// One endpoint's reader.
 #[derive(Clone)]
 pub(super) struct Scraper {
@@ -80,6 +88,7 @@ impl Scraper {
     async fn run(self) {
         let configured = self.pool.settings.scrape.interval;
         let _reader = configured.is_none().then(|| self.pace.join());
+        let mut path = PagePath::default();
         let mut listed_at: Option<Instant> = None;
         let mut looked = false;
         let mut was_good = true;
@@ -93,7 +102,7 @@ impl Scraper {
                         self.list_models(&address).await;
                         listed_at = Some(Instant::now());
                     }
-                    self.scrape(&address).await
+                    self.scrape(&address, &mut path).await
                 })
                 .await;
                 if configured.is_none() {
@@ -113,9 +122,25 @@ impl Scraper {
         }
     }
 
-    async fn scrape(&self, address: &Address) -> Result<Facts, ScrapeError> {
-        let settings = &self.pool.settings.scrape;
-        let page = self.fetcher.get(address, &settings.path, ACCEPT, settings.timeout).await?;
+    /// Reads the page where it was last found, and where else it may be.
+    async fn scrape(&self, address: &Address, path: &mut PagePath) -> Result<Facts, ScrapeError> {
+        let configured = &self.pool.settings.scrape.path;
+        let result = self.read(address, path.path(configured)).await;
+        let Err(error) = result else { return result };
+        path.failed();
+        if error.is_json()
+            && let Some(other) = path.other(configured, Instant::now())
+            && let Ok(facts) = self.read(address, other).await
+        {
+            info!(pool = %self.pool.state.name, endpoint = %self.endpoint.id, path = other, "metrics page found");
+            path.found();
+            return Ok(facts);
+        }
+        Err(error)
+    }
+
+    async fn read(&self, address: &Address, path: &str) -> Result<Facts, ScrapeError> {
+        let page = self.fetcher.get(address, path, ACCEPT, self.pool.settings.scrape.timeout).await?;
         if page.status != 200 {
             return Err(ScrapeError::Status(page.status));
         }
