@@ -1,6 +1,7 @@
 //! Metrics pages that are missing, broken or lie: their endpoints stay in service, and what is unknown is never zero.
 
 mod broken;
+mod engines;
 mod odd;
 mod others;
 

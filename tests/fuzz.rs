@@ -69,6 +69,9 @@ const WORDS: &[&str] = &[
     "# EOF",
     "vllm:num_requests_waiting",
     "{engine=\"0\"}",
+    "sglang:num_queue_reqs{tp_rank=\"1\",priority=\"\"}",
+    "nv_trt_llm_request_metrics{request_type=\"waiting\"}",
+    "tgi_queue_size",
     "&a ",
     "*a",
     "<<: ",
@@ -95,7 +98,7 @@ const WORDS: &[&str] = &[
 fn corpus() -> Vec<Vec<u8>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut corpus: Vec<Vec<u8>> = BODIES.iter().map(|body| body.as_bytes().to_vec()).collect();
-    for folder in ["fixtures", "../conf", "../conf/examples"] {
+    for folder in ["fixtures", "fixtures/pages", "../conf", "../conf/examples"] {
         let mut files: Vec<_> =
             std::fs::read_dir(root.join(folder)).unwrap().map(|entry| entry.unwrap().path()).collect();
         // The order of a directory differs between machines, and a seed must mean the same everywhere.

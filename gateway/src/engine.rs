@@ -8,6 +8,7 @@ mod gather;
 pub mod models;
 mod names;
 pub mod page;
+mod series;
 #[cfg(test)]
 mod tests;
 
@@ -21,12 +22,24 @@ use page::{Page, PageError};
 pub enum Engine {
     /// vLLM, with its Python or its Rust frontend.
     Vllm,
+    /// SGLang, started with `--enable-metrics`.
+    Sglang,
+    /// TensorRT-LLM behind `trtllm-serve`, with `return_perf_metrics` and `enable_iter_perf_stats`.
+    TrtLlm,
+    /// TensorRT-LLM behind Triton.
+    Triton,
+    /// Text Generation Inference.
+    Tgi,
     /// The server of llama.cpp, started with `--metrics`.
     LlamaCpp,
+    /// `LMDeploy`, started with `--enable-metrics`.
+    LmDeploy,
 }
 
-/// Every engine, in the order in which a page is tried on them.
-pub const ENGINES: &[Engine] = &[Engine::Vllm, Engine::LlamaCpp];
+/// Every engine, in the order that decides where a page has series of several: those that are run inside other servers
+/// come first.
+pub const ENGINES: &[Engine] =
+    &[Engine::Vllm, Engine::Sglang, Engine::TrtLlm, Engine::Triton, Engine::Tgi, Engine::LlamaCpp, Engine::LmDeploy];
 
 /// Why a scraped body gave no facts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -49,14 +62,32 @@ impl Engine {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Vllm => "vllm",
+            Self::Sglang => "sglang",
+            Self::TrtLlm => "trtllm",
+            Self::Triton => "triton",
+            Self::Tgi => "tgi",
             Self::LlamaCpp => "llamacpp",
+            Self::LmDeploy => "lmdeploy",
         }
     }
 
-    /// Returns the engine whose series are on this page; `None` when there are none, as on a page of a server that has
-    /// only just started.
+    /// Returns the engine whose series are on this page; `None` when there are none, as on the page of a server that has
+    /// only just started, or of one that is no engine.
+    ///
+    /// A page may have series of several, when one server passes on the metrics of another. Then one whose table knows a
+    /// series comes before one that only has the right prefix, and the order of [`ENGINES`] decides between equals: never
+    /// the order of the lines.
     pub fn detect(page: &Page<'_>) -> Option<Self> {
-        page.samples().find_map(|sample| ENGINES.iter().copied().find(|engine| engine.names().owns(sample.name())))
+        let mut best: Option<(bool, usize)> = None;
+        for sample in page.samples() {
+            let own = |engine: &Self| Some(!engine.names().tells(engine.names().strip(sample.name())?));
+            let found = ENGINES.iter().enumerate().find_map(|(order, engine)| Some((own(engine)?, order)));
+            best = [best, found].into_iter().flatten().min();
+            if best == Some((false, 0)) {
+                break;
+            }
+        }
+        best.map(|(_, order)| ENGINES[order])
     }
 
     /// Returns what the page says. The order of its lines does not matter, and a family that is not on it is `None`.
@@ -75,12 +106,13 @@ pub fn read(body: &[u8], engine: Option<Engine>) -> Result<(Engine, Facts), Read
 /// Entry for a fuzzer: any bytes as a page and as a list of models.
 #[doc(hidden)]
 pub fn fuzz(data: &[u8]) {
-    for engine in [None, Some(Engine::Vllm), Some(Engine::LlamaCpp)] {
-        let _ = read(data, engine);
-    }
+    let _ = read(data, None);
     if let Ok(page) = page::parse(data) {
+        for engine in ENGINES {
+            let _ = engine.facts(&page);
+        }
         for sample in page.samples() {
-            let _ = (sample.value(), sample.label("engine"), sample.label(""));
+            let _ = (sample.value(), sample.label("engine"), sample.label(""), sample.labels().count());
         }
     }
     let _ = models::parse(data);

@@ -54,7 +54,7 @@ pub fn apply(fleet: &Fleet, text: &[u8]) -> anyhow::Result<()> {
                 max_adapters,
                 models,
                 awake: None,
-                progress: 0,
+                progress: None,
             };
             pool.state.picker.observe(Event::Scraped { endpoint: endpoint.slot, facts }, fleet.now());
         }

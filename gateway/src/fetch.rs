@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use pingora_core::connectors::ConnectorOptions;
 use pingora_core::connectors::http::Connector;
 use pingora_http::RequestHeader;
 
@@ -10,6 +11,10 @@ use crate::address::Address;
 
 /// Longest answer read, in bytes: a vLLM page is 50 kB per engine, a megabyte with many.
 const LARGEST: usize = 4 * 1024 * 1024;
+
+/// Connections kept for the next fetch: one or two per endpoint of a large fleet. Were there fewer than endpoints, each
+/// would be gone before its turn came.
+const KEPT: usize = 4096;
 
 /// Most interim answers (1xx) before the answer.
 const INTERIM: u32 = 8;
@@ -49,7 +54,7 @@ pub struct Fetcher {
 
 impl Default for Fetcher {
     fn default() -> Self {
-        Self { connector: Connector::new(None) }
+        Self { connector: Connector::new(Some(ConnectorOptions::new(KEPT))) }
     }
 }
 
@@ -62,7 +67,8 @@ impl Fetcher {
         accept: &str,
         timeout: Duration,
     ) -> Result<Page, FetchError> {
-        tokio::time::timeout(timeout, self.exchange(address, path, accept, timeout))
+        // On the heap: it is some kilobytes, and a caller that waits for its next turn has no use for them.
+        tokio::time::timeout(timeout, Box::pin(self.exchange(address, path, accept, timeout)))
             .await
             .map_err(|_| FetchError::Timeout(timeout))?
     }

@@ -6,6 +6,8 @@
 
 mod discovery;
 mod health;
+mod pace;
+mod page_path;
 mod scrape;
 
 use std::collections::BTreeMap;
@@ -21,6 +23,8 @@ use tokio::task::JoinSet;
 use crate::fetch::Fetcher;
 use crate::fleet::{Fleet, LivePool};
 
+use pace::Pace;
+
 /// How long readiness waits for the first look at every pool. A pool that cannot be looked at must not keep the others
 /// from being served.
 const FIRST_LOOK: Duration = Duration::from_secs(5);
@@ -29,12 +33,13 @@ const FIRST_LOOK: Duration = Duration::from_secs(5);
 pub struct Keeper {
     fleet: Arc<Fleet>,
     fetcher: Arc<Fetcher>,
+    pace: Arc<Pace>,
 }
 
 impl Keeper {
     /// A keeper for the pools of `fleet`, reloads included.
     pub fn new(fleet: Arc<Fleet>) -> Self {
-        Self { fleet, fetcher: Arc::new(Fetcher::default()) }
+        Self { fleet, fetcher: Arc::default(), pace: Arc::default() }
     }
 
     /// Makes the running tasks those that the configuration asks for.
@@ -105,6 +110,7 @@ impl Running {
                 pool: Arc::clone(pool),
                 endpoint: Arc::clone(endpoint),
                 looks: Arc::clone(&looks),
+                pace: Arc::clone(&keeper.pace),
             };
             tasks.spawn(scraper.run_for_ever());
         }

@@ -1,16 +1,11 @@
 //! From the file's pool settings to the picker's: the only place that knows both.
 
-use std::time::Duration;
-
 use spillway_picker::config::{Affinity, Custom, Policy, PoolConfig};
 use spillway_picker::prefix::Depths;
 use spillway_picker::registry::Registry;
 use spillway_picker::select::Select;
 
 use crate::config;
-
-/// What the picker calls stale follows from the scrape interval; with `interval: auto` this is the floor of it.
-const AUTO_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The picker's view of a pool's settings.
 pub fn of(pool: &config::Pool) -> PoolConfig {
@@ -26,12 +21,7 @@ pub fn of(pool: &config::Pool) -> PoolConfig {
             index_memory: usize::try_from(affinity.index_memory).unwrap_or(usize::MAX),
         },
     };
-    PoolConfig {
-        policy: policy(&pool.policy),
-        affinity,
-        scrape_interval: pool.scrape.interval.unwrap_or(AUTO_INTERVAL),
-        ..PoolConfig::default()
-    }
+    PoolConfig { policy: policy(&pool.policy), affinity, ..PoolConfig::default() }
 }
 
 fn policy(policy: &config::Policy) -> Policy {

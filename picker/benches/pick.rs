@@ -35,7 +35,7 @@ fn fleet(policy: &str, endpoints: u64) -> Arc<Pool> {
             kv_usage: Some((i % 10) as f64 / 10.0),
             block_size: Some(16),
             blocks: Some(10_000),
-            progress: i as u64,
+            progress: Some(i as u64),
             ..Facts::default()
         };
         pool.observe(Event::Scraped { endpoint: endpoint.slot, facts }, now);

@@ -1,7 +1,5 @@
 //! What an operator may set for a pool. Plain values; the caller's configuration format maps into them.
 
-use std::time::Duration;
-
 use crate::registry::PolicyError;
 use crate::select::Select;
 
@@ -12,8 +10,6 @@ pub struct PoolConfig {
     pub policy: Policy,
     /// How requests stick to endpoints that know their prefix.
     pub affinity: Affinity,
-    /// Time between two scrapes of one endpoint. Facts go stale after five of them, but not within a second.
-    pub scrape_interval: Duration,
     /// Tokens one image, sound or the like counts in a prompt.
     pub media_tokens: u32,
 }
@@ -23,7 +19,6 @@ impl Default for PoolConfig {
         Self {
             policy: Policy::default(),
             affinity: Affinity::default(),
-            scrape_interval: Duration::from_millis(100),
             // A typical image costs a vision model between 250 and 2,000 tokens.
             media_tokens: 1_000,
         }

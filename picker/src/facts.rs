@@ -30,5 +30,6 @@ pub struct Facts {
     /// False when the engine has put its weights to sleep.
     pub awake: Option<bool>,
     /// Hash or sum of all counters on the page. Unchanged over several scrapes while we see tokens: the page is frozen.
-    pub progress: u64,
+    /// `None`: it has no counter, and whether it is frozen cannot be told.
+    pub progress: Option<u64>,
 }

@@ -16,6 +16,7 @@ mod writer;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 
@@ -163,6 +164,17 @@ impl Pool {
         }
     }
 
+    /// Says how often each endpoint is scraped: facts go stale after five times as long, but not within a second. May be
+    /// said again and again, and outlives a change of configuration.
+    pub fn set_scrape_interval(&self, interval: Duration) {
+        self.topology.load().set_scrape_interval(interval);
+    }
+
+    /// How often each endpoint is scraped; `None` until it is said.
+    pub fn scrape_interval(&self) -> Option<Duration> {
+        Some(self.topology.load().scrape_interval()).filter(|interval| !interval.is_zero())
+    }
+
     /// Tokens of a prompt, by the bytes per token learned in this pool.
     pub fn estimate_tokens(&self, prompt: &Prompt) -> u32 {
         self.tally.tokens(prompt, self.topology.load().config.media_tokens) as u32
@@ -171,7 +183,8 @@ impl Pool {
     /// Every endpoint at `now`, for operators and metrics.
     pub fn snapshot(&self, now: Time) -> Vec<EndpointSnapshot> {
         let topology = self.topology.load();
-        topology.endpoints.iter().map(|endpoint| EndpointSnapshot::take(endpoint, topology.stale_after, now)).collect()
+        let stale_after = topology.stale_after();
+        topology.endpoints.iter().map(|endpoint| EndpointSnapshot::take(endpoint, stale_after, now)).collect()
     }
 
     /// The latest time the pool was told.

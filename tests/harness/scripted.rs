@@ -1,10 +1,12 @@
 //! An endpoint whose every byte the test decides: for replies that no sim gives, sent in pieces when the test says so.
 //!
-//! Probes are answered by itself: healthy, no metrics, one model. Each `POST` comes out of [`Scripted::call`] as a
-//! connection whose request has been read.
+//! Probes are answered by itself: healthy, one model, and the metrics that [`Scripted::page`] sets, none at first. Each
+//! `POST` comes out of [`Scripted::call`] as a connection whose request has been read.
 
+use std::collections::HashMap;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -18,10 +20,14 @@ const MODELS: &str = r#"{"object":"list","data":[{"id":"sim-model","object":"mod
 /// Longest wait for a call that must come.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// What is at each path, and how often it was asked for.
+type Pages = Arc<Mutex<HashMap<String, (String, usize)>>>;
+
 /// A listening endpoint.
 #[derive(Debug)]
 pub(crate) struct Scripted {
     address: SocketAddr,
+    pages: Pages,
     calls: mpsc::UnboundedReceiver<Call>,
     listening: JoinHandle<()>,
 }
@@ -37,12 +43,24 @@ impl Scripted {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("loopback has a free port");
         let address = listener.local_addr().expect("it is bound");
         let (sender, calls) = mpsc::unbounded_channel();
+        let pages = Pages::default();
+        let served = Arc::clone(&pages);
         let listening = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, sender.clone()));
+                tokio::spawn(serve(stream, sender.clone(), Arc::clone(&served)));
             }
         });
-        Self { address, calls, listening }
+        Self { address, pages, calls, listening }
+    }
+
+    /// Answers `GET` of a path with this from here on, and counts its calls from zero. An empty page is a 404.
+    pub(crate) fn page(&self, path: &str, body: &str) {
+        self.pages.lock().unwrap().insert(path.to_owned(), (body.to_owned(), 0));
+    }
+
+    /// How often a path was asked for since it was set.
+    pub(crate) fn asked(&self, path: &str) -> usize {
+        self.pages.lock().unwrap().get(path).map_or(0, |(_, asked)| *asked)
     }
 
     pub(crate) fn url(&self) -> String {
@@ -93,7 +111,7 @@ impl Call {
     }
 }
 
-async fn serve(mut stream: TcpStream, calls: mpsc::UnboundedSender<Call>) {
+async fn serve(mut stream: TcpStream, calls: mpsc::UnboundedSender<Call>, pages: Pages) {
     // A gateway that goes away ends this with an error.
     while let Ok(Some(head)) = read(&mut stream).await {
         let (status, text) = match head.split(' ').nth(1).unwrap_or("") {
@@ -101,9 +119,15 @@ async fn serve(mut stream: TcpStream, calls: mpsc::UnboundedSender<Call>) {
                 let _ = calls.send(Call { stream });
                 return;
             }
-            "/v1/models" => (200, MODELS),
-            "/health" => (200, ""),
-            _ => (404, ""),
+            "/v1/models" => (200, MODELS.to_owned()),
+            "/health" => (200, String::new()),
+            path => match pages.lock().unwrap().get_mut(path) {
+                Some((page, asked)) => {
+                    *asked += 1;
+                    (if page.is_empty() { 404 } else { 200 }, page.clone())
+                }
+                None => (404, String::new()),
+            },
         };
         let answer = format!("HTTP/1.1 {status} -\r\nContent-Length: {}\r\n\r\n{text}", text.len());
         if stream.write_all(answer.as_bytes()).await.is_err() {

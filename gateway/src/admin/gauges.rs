@@ -24,6 +24,11 @@ pub const FAMILIES: &[(&str, &[&str], &str)] = &[
         &["pool", "endpoint", "state"],
         "1 for the state the endpoint is in: healthy, demoted, down or draining.",
     ),
+    (
+        "spillway_scrape_interval_seconds",
+        &["pool"],
+        "Time between two reads of one endpoint's metrics page; facts count as unknown after five times as long, and not within a second.",
+    ),
     ("spillway_endpoint_scrape_age_seconds", &["pool", "endpoint"], "Age of the endpoint's last metrics page."),
     ("spillway_endpoint_queued", &["pool", "endpoint"], "Requests waiting in the engine at the last scrape."),
     ("spillway_endpoint_running", &["pool", "endpoint"], "Requests running in the engine at the last scrape."),
@@ -59,6 +64,9 @@ pub(super) fn gather(fleet: &Fleet) -> Vec<MetricFamily> {
     let now = fleet.now();
     for (pool, live_pool) in &live.pools {
         set("spillway_pool_in_flight", &[pool], f64::from(live_pool.state.in_flight()));
+        if let Some(interval) = live_pool.state.picker.scrape_interval() {
+            set("spillway_scrape_interval_seconds", &[pool], interval.as_secs_f64());
+        }
         for one in live_pool.state.picker.snapshot(now) {
             let labels = [pool.as_str(), &*one.id];
             set("spillway_in_flight", &[pool, &*one.id, "prefill"], f64::from(one.prefills));

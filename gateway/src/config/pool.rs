@@ -74,13 +74,23 @@ impl Default for Pool {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Engine {
-    /// Known from the first page of metrics.
+    /// Known from its page of metrics, whenever one is read.
     #[default]
     Auto,
     /// vLLM.
     Vllm,
+    /// SGLang.
+    Sglang,
+    /// TensorRT-LLM behind `trtllm-serve`.
+    Trtllm,
+    /// TensorRT-LLM behind Triton.
+    Triton,
+    /// Text Generation Inference.
+    Tgi,
     /// The server of llama.cpp.
     Llamacpp,
+    /// `LMDeploy`.
+    Lmdeploy,
 }
 
 impl Engine {
@@ -89,7 +99,12 @@ impl Engine {
         match self {
             Self::Auto => "auto",
             Self::Vllm => "vllm",
+            Self::Sglang => "sglang",
+            Self::Trtllm => "trtllm",
+            Self::Triton => "triton",
+            Self::Tgi => "tgi",
             Self::Llamacpp => "llamacpp",
+            Self::Lmdeploy => "lmdeploy",
         }
     }
 }
@@ -356,11 +371,11 @@ impl Default for Health {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Scrape {
-    /// Where they are.
+    /// Where they are. At the default, an endpoint that answers with JSON there is asked at `/prometheus/metrics` instead.
     #[schemars(schema_with = "field::http_path")]
     pub path: String,
-    /// Time between two reads of one endpoint. `auto` is 100 ms, and more where reading all of them as often would take
-    /// over a twentieth of a core.
+    /// Time between two reads of one endpoint. `auto` is 100 ms, and up to 10 s where reading those of all pools more often
+    /// would take over a twentieth of a core. What was read counts as unknown after five times as long, at least 1 s.
     #[serde(with = "field::auto_duration")]
     #[schemars(schema_with = "field::span_or_auto")]
     pub interval: Option<Duration>,

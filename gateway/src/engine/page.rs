@@ -51,7 +51,14 @@ pub struct Samples<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Sample<'a> {
     name: &'a [u8],
-    /// From the opening brace, or from the value when there is none.
+    has_labels: bool,
+    /// What follows the name: from the first label when there are labels, else from the value.
+    rest: &'a [u8],
+}
+
+/// Iterator over the labels of a sample, up to the first that is broken: name and value, escapes not resolved.
+#[derive(Clone, Debug)]
+pub struct Labels<'a> {
     rest: &'a [u8],
 }
 
@@ -127,26 +134,37 @@ impl<'a> Iterator for Lines<'a> {
 
 impl<'a> Sample<'a> {
     fn of_line(line: &'a [u8]) -> Option<Self> {
+        if let Some(inside) = line.strip_prefix(b"{") {
+            return Self::of_quoted(inside);
+        }
         let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b':' | b'.');
         if !line.first().is_some_and(|byte| is_name(byte) && !byte.is_ascii_digit()) {
             return None;
         }
         let end = line.iter().position(|byte| !is_name(byte))?;
         let (name, rest) = line.split_at(end);
-        matches!(rest[0], b'{' | b' ' | b'\t').then(|| Self { name, rest: rest.trim_ascii_start() })
+        if !matches!(rest[0], b'{' | b' ' | b'\t') {
+            return None;
+        }
+        let rest = rest.trim_ascii_start();
+        Some(match rest.strip_prefix(b"{") {
+            Some(inside) => Self { name, has_labels: true, rest: inside },
+            None => Self { name, has_labels: false, rest },
+        })
+    }
+
+    /// Prometheus 3 puts a name that has unusual characters in quotes, as the first thing in the braces.
+    fn of_quoted(inside: &'a [u8]) -> Option<Self> {
+        let quoted = inside.trim_ascii_start().strip_prefix(b"\"")?;
+        let (name, rest) = quoted.split_at(string_end(quoted)?);
+        let rest = rest[1..].trim_ascii_start();
+        let rest = rest.strip_prefix(b",").unwrap_or(rest);
+        (!name.is_empty()).then_some(Self { name, has_labels: true, rest })
     }
 
     /// Returns the name as the page has it.
     pub fn name(&self) -> &'a [u8] {
         self.name
-    }
-
-    /// Returns whether this is the name, when its colons are read as underscores: OpenMetrics has the one where the
-    /// older format has the other.
-    pub fn is(&self, name: &str) -> bool {
-        let name = name.as_bytes();
-        let same = |(ours, wanted): (&u8, &u8)| ours == wanted || (*ours == b':' && *wanted == b'_');
-        self.name.len() == name.len() && self.name.iter().zip(name).all(same)
     }
 
     /// Returns the value. `None` when it is broken, infinite or `NaN`, which engines send for "no data".
@@ -162,34 +180,43 @@ impl<'a> Sample<'a> {
         std::str::from_utf8(&rest[..end]).ok()?.parse().ok()
     }
 
+    /// Returns the labels in the order of the line.
+    pub fn labels(&self) -> Labels<'a> {
+        Labels { rest: self.split_labels().map_or(&[], |(labels, _)| labels) }
+    }
+
     /// Returns the value of a label with its escapes resolved. `None` when it is absent or the labels are broken.
     pub fn label(&self, name: &str) -> Option<Cow<'a, str>> {
-        let (mut rest, _) = self.split_labels()?;
-        while let Some(equals) = memchr(b'=', rest) {
-            let (before, after) = rest.split_at(equals);
-            let value = after[1..].trim_ascii_start().strip_prefix(b"\"")?;
-            let end = string_end(value)?;
-            if before.trim_ascii() == name.as_bytes() {
-                return Some(unescape(&value[..end]));
-            }
-            rest = value[end + 1..].trim_ascii_start();
-            rest = rest.strip_prefix(b",").unwrap_or(rest);
-        }
-        None
+        self.labels().find(|(known, _)| *known == name.as_bytes()).map(|(_, value)| unescape(value))
     }
 
     /// Returns what is between the braces, and what comes after them.
     fn split_labels(&self) -> Option<(&'a [u8], &'a [u8])> {
-        let Some(inside) = self.rest.strip_prefix(b"{") else { return Some((&[], self.rest)) };
+        if !self.has_labels {
+            return Some((&[], self.rest));
+        }
         let mut at = 0;
         loop {
-            at += memchr2(b'"', b'}', &inside[at..])?;
-            if inside[at] == b'}' {
-                return Some((&inside[..at], &inside[at + 1..]));
+            at += memchr2(b'"', b'}', &self.rest[at..])?;
+            if self.rest[at] == b'}' {
+                return Some((&self.rest[..at], &self.rest[at + 1..]));
             }
             at += 1;
-            at += string_end(&inside[at..])? + 1;
+            at += string_end(&self.rest[at..])? + 1;
         }
+    }
+}
+
+impl<'a> Iterator for Labels<'a> {
+    type Item = (&'a [u8], &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (name, after) = self.rest.split_at(memchr(b'=', self.rest)?);
+        let value = after[1..].trim_ascii_start().strip_prefix(b"\"")?;
+        let (value, rest) = value.split_at(string_end(value)?);
+        let rest = rest[1..].trim_ascii_start();
+        self.rest = rest.strip_prefix(b",").unwrap_or(rest);
+        Some((name.trim_ascii(), value))
     }
 }
 
@@ -263,13 +290,35 @@ mod tests {
         let line = r#"m:x{ model_name = "org/m:v1.5, \"a\" = {b}" ,path="C:\\new\n\q",empty="",} 1"#;
         let page = parse(line.as_bytes()).unwrap();
         let sample = page.samples().next().unwrap();
-        assert!(sample.is("m_x") && sample.is("m:x") && !sample.is("m_xy"));
+        assert_eq!(sample.name(), b"m:x");
         let label = |name| sample.label(name).map(Cow::into_owned);
         assert_eq!(label("model_name").as_deref(), Some("org/m:v1.5, \"a\" = {b}"));
         assert_eq!(label("path").as_deref(), Some("C:\\new\n\\q"), "an unknown escape stays as it is");
         assert_eq!(label("empty").as_deref(), Some(""));
         assert_eq!(label("b"), None, "a label inside a value is none");
         assert_eq!(label("name"), None, "part of a label's name is not its name");
+        let all: Vec<_> = sample.labels().map(|(name, _)| name).collect();
+        assert_eq!(all, [b"model_name".as_slice(), b"path", b"empty"]);
+    }
+
+    #[test]
+    fn a_name_in_quotes_is_a_name() {
+        for (line, name, label) in [
+            (r#"{"m:x",a="b"} 3"#, "m:x", Some("b")),
+            (r#"{ "m.x y" , a="b",} 3 1700000000.5"#, "m.x y", Some("b")),
+            (r#"{"m"} 3"#, "m", None),
+        ] {
+            let text = format!("# TYPE x gauge\n{line}\n");
+            let page = parse(text.as_bytes()).unwrap();
+            let sample = page.samples().next().unwrap_or_else(|| panic!("{line} has no sample"));
+            assert_eq!(String::from_utf8_lossy(sample.name()), name);
+            assert_eq!((sample.value(), sample.label("a").as_deref()), (Some(3.0), label), "{line}");
+        }
+        for line in [r"{} 3", r#"{"" } 3"#, r#"{a="b"} 3"#, r#"{"m"#] {
+            let text = format!("# TYPE x gauge\n{line}\n");
+            let page = parse(text.as_bytes()).unwrap();
+            assert_eq!(page.samples().find_map(|sample| sample.value()), None, "{line}");
+        }
     }
 
     #[test]

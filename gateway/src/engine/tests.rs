@@ -1,5 +1,7 @@
 //! Recorded pages to exact values, and the pages that have misled other readers.
 
+mod pages;
+
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -194,13 +196,13 @@ fn progress_moves_with_the_engine_and_not_with_the_scrape() {
     assert_ne!(worked, page);
     assert_ne!(vllm(&worked).progress, before, "one token is progress");
 
-    let progress: Vec<u64> = VLLM_PAGES.map(|name| read(&fixture(name), None).unwrap().1.progress).to_vec();
+    let progress = VLLM_PAGES.map(|name| read(&fixture(name), None).unwrap().1.progress);
     assert!((1..4).all(|index| !progress[..index].contains(&progress[index])), "{progress:?}");
 }
 
 #[test]
 fn a_page_of_no_known_engine_says_so() {
-    assert_eq!(read(b"sglang:num_queue_reqs 1\n", None), Err(ReadError::UnknownEngine));
+    assert_eq!(read(b"some:num_queue_reqs 1\n", None), Err(ReadError::UnknownEngine));
     assert_eq!(read(b"vllmish 1\n", None), Err(ReadError::UnknownEngine));
     assert_eq!(read(b"", None), Err(ReadError::UnknownEngine), "empty: cannot tell");
     assert_eq!(read(b"", Some(Engine::Vllm)), Ok((Engine::Vllm, Facts::default())), "empty: known, nothing to say");
@@ -247,7 +249,8 @@ proptest! {
 
     #[test]
     fn any_mixture_of_syntax_is_survived(words in prop::collection::vec(prop::sample::select(vec![
-        "vllm:", "vllm_", "num_requests_waiting", "lora_requests_info", "cache_config_info", "{", "}", "\"", "\\", "=", ",",
+        "vllm:", "vllm_", "num_requests_waiting", "sglang:num_queue_reqs", "tp_rank=\"1\"", "dp_rank=\"0\"", "priority=\"\"",
+        "nv_trt_llm_request_metrics", "request_type=\"waiting\"", "tgi_queue_size", "lora_requests_info", "cache_config_info", "{", "}", "\"", "\\", "=", ",",
         "engine=\"0\"", "block_size=\"16\"", "num_gpu_blocks=\"", " ", "\n", "\r\n", "#", "1", "NaN", "1e400", "_total", "[", "<",
     ]), 0..60)) {
         fuzz(words.concat().as_bytes());

@@ -2,27 +2,26 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use spillway_picker::facts::Facts;
 use spillway_picker::pool::{Endpoint, Event};
+use thiserror::Error;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tracing::{error, info, warn};
 
-use crate::engine::{self, Engine};
-use crate::fetch::Fetcher;
+use super::pace::{self, Pace};
+use super::page_path::PagePath;
+use crate::address::Address;
+use crate::engine::page::PageError;
+use crate::engine::{self, Engine, ReadError};
+use crate::fetch::{FetchError, Fetcher};
 use crate::fleet::{Fleet, LivePool};
 
 /// What the parser reads. Servers that negotiate would otherwise send OpenMetrics with other sample names.
 const ACCEPT: &str = "text/plain;version=0.0.4";
-
-/// Shortest interval between scrapes of one endpoint: faster than a decision could use, since in-flight counts are exact.
-const FASTEST: Duration = Duration::from_millis(100);
-
-/// Share of a core that reading pages may take over all endpoints of a pool.
-const CORE_SHARE: f64 = 0.05;
 
 /// How often the model list is read: adapters are loaded by people or controllers, not per request.
 const LIST_INTERVAL: Duration = Duration::from_secs(5);
@@ -34,30 +33,33 @@ const AFTER_PANIC: Duration = Duration::from_secs(5);
 pub(super) struct Looks {
     done: Semaphore,
     wanted: u32,
-    /// Nanoseconds that reading one page takes, smoothed over all endpoints of the pool.
-    parse_cost: AtomicU64,
 }
 
 impl Looks {
     pub(super) fn new(endpoints: usize) -> Self {
-        Self { done: Semaphore::new(0), wanted: endpoints as u32, parse_cost: AtomicU64::new(0) }
+        Self { done: Semaphore::new(0), wanted: endpoints as u32 }
     }
 
     /// Resolves when every endpoint has been looked at, well or not.
     pub(super) async fn all(&self) {
         let _ = self.done.acquire_many(self.wanted).await;
     }
+}
 
-    fn record_cost(&self, cost: Duration) {
-        let cost = u64::try_from(cost.as_nanos()).unwrap_or(u64::MAX);
-        let old = self.parse_cost.load(Ordering::Relaxed);
-        let smoothed = if old == 0 { cost } else { old - old / 8 + cost / 8 };
-        self.parse_cost.store(smoothed, Ordering::Relaxed);
-    }
+/// Why a scrape gave no facts.
+#[derive(Debug, Error)]
+enum ScrapeError {
+    #[error(transparent)]
+    Fetch(#[from] FetchError),
+    #[error("status {0}")]
+    Status(u16),
+    #[error(transparent)]
+    Read(#[from] ReadError),
+}
 
-    fn interval(&self) -> Duration {
-        let core = Duration::from_nanos(self.parse_cost.load(Ordering::Relaxed)) * self.wanted;
-        core.div_f64(CORE_SHARE).max(FASTEST)
+impl ScrapeError {
+    fn is_json(&self) -> bool {
+        matches!(self, Self::Read(ReadError::Page(PageError::Json)))
     }
 }
 
@@ -69,6 +71,7 @@ pub(super) struct Scraper {
     pub(super) pool: Arc<LivePool>,
     pub(super) endpoint: Arc<Endpoint>,
     pub(super) looks: Arc<Looks>,
+    pub(super) pace: Arc<Pace>,
 }
 
 impl Scraper {
@@ -83,46 +86,69 @@ impl Scraper {
     }
 
     async fn run(self) {
+        let configured = self.pool.settings.scrape.interval;
+        let _reader = configured.is_none().then(|| self.pace.join());
+        let mut path = PagePath::default();
         let mut listed_at: Option<Instant> = None;
         let mut looked = false;
         let mut was_good = true;
         loop {
+            // Of the interval: a little more or less each time, so that readers do not fall into step.
+            let mut share = 0.9 + 0.2 * fastrand::f64();
             // Before the first resolution there is no address; the pool's own task provides it.
             if let Some(address) = self.pool.state.address(&self.endpoint.id) {
-                if listed_at.is_none_or(|at| at.elapsed() >= LIST_INTERVAL) {
-                    self.list_models(&address).await;
-                    listed_at = Some(Instant::now());
+                let (result, cost) = pace::timed(async {
+                    if listed_at.is_none_or(|at| at.elapsed() >= LIST_INTERVAL) {
+                        self.list_models(&address).await;
+                        listed_at = Some(Instant::now());
+                    }
+                    self.scrape(&address, &mut path).await
+                })
+                .await;
+                if configured.is_none() {
+                    self.pace.record(cost);
                 }
-                let result = self.scrape(&address).await;
                 self.report(result, &mut was_good);
                 if !looked {
                     looked = true;
                     self.looks.done.add_permits(1);
+                    // All began at the same moment.
+                    share = fastrand::f64();
                 }
             }
-            let interval = self.pool.settings.scrape.interval.unwrap_or_else(|| self.looks.interval());
-            tokio::time::sleep(interval.mul_f64(0.9 + 0.2 * fastrand::f64())).await;
+            let interval = configured.unwrap_or_else(|| self.pace.interval());
+            self.pool.state.picker.set_scrape_interval(interval);
+            tokio::time::sleep(interval.mul_f64(share)).await;
         }
     }
 
-    async fn scrape(&self, address: &crate::address::Address) -> Result<spillway_picker::facts::Facts, String> {
-        let settings = &self.pool.settings.scrape;
-        let page = self
-            .fetcher
-            .get(address, &settings.path, ACCEPT, settings.timeout)
-            .await
-            .map_err(|error| error.to_string())?;
+    /// Reads the page where it was last found, and where else it may be.
+    async fn scrape(&self, address: &Address, path: &mut PagePath) -> Result<Facts, ScrapeError> {
+        let configured = &self.pool.settings.scrape.path;
+        let result = self.read(address, path.path(configured)).await;
+        let Err(error) = result else { return result };
+        path.failed();
+        if error.is_json()
+            && let Some(other) = path.other(configured, Instant::now())
+            && let Ok(facts) = self.read(address, other).await
+        {
+            info!(pool = %self.pool.state.name, endpoint = %self.endpoint.id, path = other, "metrics page found");
+            path.found();
+            return Ok(facts);
+        }
+        Err(error)
+    }
+
+    async fn read(&self, address: &Address, path: &str) -> Result<Facts, ScrapeError> {
+        let page = self.fetcher.get(address, path, ACCEPT, self.pool.settings.scrape.timeout).await?;
         if page.status != 200 {
-            return Err(format!("status {}", page.status));
+            return Err(ScrapeError::Status(page.status));
         }
-        let began = std::time::Instant::now();
         let engine = Engine::named(self.pool.settings.engine.as_str());
-        let (_, facts) = engine::read(&page.body, engine).map_err(|error| error.to_string())?;
-        self.looks.record_cost(began.elapsed());
-        Ok(facts)
+        Ok(engine::read(&page.body, engine)?.1)
     }
 
-    fn report(&self, result: Result<spillway_picker::facts::Facts, String>, was_good: &mut bool) {
+    fn report(&self, result: Result<Facts, ScrapeError>, was_good: &mut bool) {
         let pool = &self.pool.state;
         let now = self.fleet.now();
         match result {
@@ -139,14 +165,14 @@ impl Scraper {
                 self.fleet.metrics().scrape_errors_total.with_label_values(&labels).inc();
                 // Once per outage: a fleet without /metrics must not fill the log.
                 if *was_good {
-                    warn!(pool = %pool.name, endpoint = %self.endpoint.id, error, "metrics page is not readable");
+                    warn!(pool = %pool.name, endpoint = %self.endpoint.id, %error, "metrics page is not readable");
                 }
                 *was_good = false;
             }
         }
     }
 
-    async fn list_models(&self, address: &crate::address::Address) {
+    async fn list_models(&self, address: &Address) {
         let timeout = self.pool.settings.scrape.timeout;
         let Ok(page) = self.fetcher.get(address, "/v1/models", "application/json", timeout).await else { return };
         if page.status != 200 {
@@ -173,5 +199,29 @@ impl Scraper {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::config;
+    use crate::engine::ENGINES;
+
+    #[test]
+    fn every_engine_can_be_named_in_the_file() {
+        for engine in ENGINES {
+            let word: config::Engine = serde_json::from_value(json!(engine.as_str())).unwrap();
+            assert_eq!(Engine::named(word.as_str()), Some(*engine));
+        }
+        assert_eq!(Engine::named(config::Engine::Auto.as_str()), None);
+        let words = serde_json::to_value(schemars::schema_for!(config::Engine)).unwrap();
+        assert_eq!(
+            words["oneOf"].as_array().map(Vec::len),
+            Some(ENGINES.len() + 1),
+            "auto, and no word without an engine"
+        );
     }
 }

@@ -35,7 +35,7 @@ impl Standing {
     /// Takes a new page. What changes rarely (sizes, models) is kept from older pages where this one is silent.
     pub(crate) fn scraped(&mut self, mut facts: Facts, now: Time) {
         let old = &mut self.facts;
-        if facts.progress != old.progress || self.at.is_none() {
+        if facts.progress != old.progress || facts.progress.is_none() || self.at.is_none() {
             self.still = None;
         } else if let Some(still) = &mut self.still {
             *still += 1;
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     fn page(progress: u64) -> Facts {
-        Facts { queued: Some(1.0), progress, ..Facts::default() }
+        Facts { queued: Some(1.0), progress: Some(progress), ..Facts::default() }
     }
 
     fn scrape(standing: &mut Standing, times: u64, progress: u64) {
@@ -117,6 +117,16 @@ mod tests {
         standing.worked();
         scrape(&mut standing, 1, 9);
         assert!(!standing.is_frozen(), "scrapes before our work say nothing of it");
+    }
+
+    #[test]
+    fn a_page_without_counters_is_never_frozen() {
+        let mut standing = Standing::default();
+        for i in 0..20 {
+            standing.scraped(Facts { progress: None, ..page(0) }, Time::from_nanos(i));
+            standing.worked();
+        }
+        assert!(!standing.is_frozen(), "nothing on it could have moved");
     }
 
     #[test]

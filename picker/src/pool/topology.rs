@@ -1,6 +1,7 @@
 //! The endpoints, ring and policy that hold together: swapped as one, so no decision sees half a change.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::config::PoolConfig;
@@ -21,7 +22,9 @@ pub(crate) struct Topology {
     pub(crate) members: Arc<[Member]>,
     pub(crate) ring: Arc<Ring>,
     pub(crate) index: Arc<Index>,
-    pub(crate) stale_after: Duration,
+    /// Nanoseconds between two scrapes of one endpoint, 0 until someone says. It changes more often than all else here,
+    /// and the same number is in all versions.
+    scrape_interval: Arc<AtomicU64>,
     /// Position of the endpoint with each slot index.
     positions: Vec<u32>,
 }
@@ -29,20 +32,20 @@ pub(crate) struct Topology {
 impl Topology {
     pub(crate) fn new(config: PoolConfig, plan: Arc<Plan>, index: Arc<Index>) -> Self {
         Self {
-            stale_after: stale_after(config.scrape_interval),
             config,
             plan,
             endpoints: Arc::new([]),
             members: Arc::new([]),
             ring: Arc::default(),
             index,
+            scrape_interval: Arc::default(),
             positions: Vec::new(),
         }
     }
 
     /// The same endpoints under another configuration.
     pub(crate) fn configured(&self, config: PoolConfig, plan: Arc<Plan>, index: Arc<Index>) -> Self {
-        Self { stale_after: stale_after(config.scrape_interval), config, plan, index, ..self.clone() }
+        Self { config, plan, index, ..self.clone() }
     }
 
     /// Other endpoints under the same configuration.
@@ -68,6 +71,22 @@ impl Topology {
             positions,
             ..self.clone()
         }
+    }
+
+    /// Takes the time between two scrapes of one endpoint.
+    pub(crate) fn set_scrape_interval(&self, interval: Duration) {
+        let interval = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
+        self.scrape_interval.store(interval, Ordering::Relaxed);
+    }
+
+    /// The time between two scrapes of one endpoint, zero until it is known.
+    pub(crate) fn scrape_interval(&self) -> Duration {
+        Duration::from_nanos(self.scrape_interval.load(Ordering::Relaxed))
+    }
+
+    /// The age from which facts count as unknown.
+    pub(crate) fn stale_after(&self) -> Duration {
+        stale_after(self.scrape_interval())
     }
 
     /// Where the endpoint of a slot is; `None` when it is gone, also when its index belongs to another one.

@@ -1,10 +1,13 @@
 //! Scraped facts: what happens when they are old, dead, or missing.
 
+use std::time::Duration;
+
 use spillway_picker::explain::Trace;
 use spillway_picker::pool::{Event, Freshness};
+use spillway_picker::registry::Registry;
 use spillway_picker::request::Turn;
 
-use crate::support::{Fleet, at, config, counted, page, plain};
+use crate::support::{Fleet, at, config, counted, page, plain, specs};
 
 #[test]
 fn a_fresh_endpoint_is_not_flooded_before_its_first_scrape() {
@@ -42,6 +45,23 @@ fn a_stale_page_is_unknown_and_never_zero() {
         (3..=5).contains(&stale),
         "a stale page must neither draw everything nor take its endpoint out: {stale} of 8"
     );
+}
+
+#[test]
+fn facts_go_stale_by_the_interval_in_use() {
+    let fleet = Fleet::new(config("hyperpod"), 1);
+    let freshness = |ms| fleet.pool.snapshot(at(ms))[0].freshness;
+    fleet.scrape(0, page(0.0, 0.0, 1), at(0));
+    assert_eq!(fleet.pool.scrape_interval(), None, "nobody has said");
+    assert_eq!((freshness(1_000), freshness(1_001)), (Freshness::Fresh, Freshness::Stale));
+    fleet.pool.set_scrape_interval(Duration::from_secs(3));
+    assert_eq!((freshness(15_000), freshness(15_001)), (Freshness::Fresh, Freshness::Stale));
+    fleet.pool.configure(config("ring"), &Registry::default()).expect("the configuration is valid");
+    fleet.pool.set_endpoints(specs(1), at(0));
+    assert_eq!(freshness(15_000), Freshness::Fresh, "a reload does not change how often pages are read");
+    assert_eq!(fleet.pool.scrape_interval(), Some(Duration::from_secs(3)));
+    fleet.pool.set_scrape_interval(Duration::from_millis(1));
+    assert_eq!((freshness(1_000), freshness(1_001)), (Freshness::Fresh, Freshness::Stale), "not within a second");
 }
 
 #[test]

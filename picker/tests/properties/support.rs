@@ -46,6 +46,7 @@ pub(crate) fn plain(bytes: u64) -> RequestInfo {
 }
 
 pub(crate) fn page(queued: f64, running: f64, progress: u64) -> Facts {
+    let progress = Some(progress);
     Facts { queued: Some(queued), running: Some(running), kv_usage: Some(0.1), progress, ..Facts::default() }
 }
 

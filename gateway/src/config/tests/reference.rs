@@ -12,11 +12,12 @@ use crate::config::{Config, Pool, form, load, schema_json};
 
 pub(super) const REFERENCE: &str = include_str!("../../../../conf/spillway.yaml");
 const SCHEMA: &str = include_str!("../../../../conf/schema.json");
-const EXAMPLES: [(&str, &str); 5] = [
+const EXAMPLES: [(&str, &str); 6] = [
     ("minimal.yaml", include_str!("../../../../conf/examples/minimal.yaml")),
     ("two-models.yaml", include_str!("../../../../conf/examples/two-models.yaml")),
     ("lora.yaml", include_str!("../../../../conf/examples/lora.yaml")),
     ("split.yaml", include_str!("../../../../conf/examples/split.yaml")),
+    ("engines.yaml", include_str!("../../../../conf/examples/engines.yaml")),
     ("custom-policy.yaml", include_str!("../../../../conf/examples/custom-policy.yaml")),
 ];
 
