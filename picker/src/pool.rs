@@ -156,6 +156,7 @@ impl Pool {
                     endpoint.state.health.drain(draining);
                 }
             }
+            Event::Connected { flight, round_trip } => flight.on_connected(round_trip, now),
             Event::FirstToken { flight } => flight.on_first_token(now),
             Event::Token { flight, count } => flight.on_token(count, now),
             Event::Usage { flight, prompt, cached, completion } => flight.on_usage(prompt, cached, completion),
