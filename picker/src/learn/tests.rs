@@ -108,7 +108,7 @@ fn a_slow_first_token_shows_at_once_and_fades_within_a_minute() {
     }
     assert_near(
         latency.seconds(at(20_000)).unwrap(),
-        0.1 + 1.9 / 2.718,
+        0.1 + 1.9 / std::f64::consts::E,
         0.02,
         "a third of it is left after ten seconds",
     );
