@@ -276,7 +276,7 @@ impl Live {
         // All that can fail comes first, on objects nobody sees yet.
         let mut plans = Vec::new();
         for (name, settings) in &config.pools {
-            let picker_config = picker_config::of(settings);
+            let picker_config = picker_config::of(settings, config.zone.as_deref());
             let fresh = Pool::new(picker_config.clone(), registry)?;
             plans.push((name, picker_config, old.and_then(|old| old.pools.get(name)), fresh));
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use spillway_picker::config::{Affinity, Custom, Policy, PoolConfig};
+use spillway_picker::config::{Affinity, Custom, Policy, PoolConfig, Trial};
 use spillway_picker::prefix::Depths;
 use spillway_picker::registry::Registry;
 use spillway_picker::select::Select;
@@ -12,8 +12,8 @@ use crate::config;
 /// What the picker calls stale follows from the scrape interval; with `interval: auto` this is the floor of it.
 const AUTO_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The picker's view of a pool's settings.
-pub fn of(pool: &config::Pool) -> PoolConfig {
+/// The picker's view of a pool's settings, for a gateway in `zone`.
+pub fn of(pool: &config::Pool, zone: Option<&str>) -> PoolConfig {
     let affinity = match &pool.affinity {
         None => Affinity { enabled: false, ..Affinity::default() },
         Some(affinity) => Affinity {
@@ -26,10 +26,18 @@ pub fn of(pool: &config::Pool) -> PoolConfig {
             index_memory: usize::try_from(affinity.index_memory).unwrap_or(usize::MAX),
         },
     };
+    let (policy, trial) = match &pool.policy {
+        config::Policies::One(one) => (policy(one), None),
+        config::Policies::Trial(trial) => {
+            (policy(&trial.control), Some(Trial { policy: policy(&trial.tried), share: trial.share_percent / 100.0 }))
+        }
+    };
     PoolConfig {
-        policy: policy(&pool.policy),
+        policy,
+        trial,
         affinity,
         scrape_interval: pool.scrape.interval.unwrap_or(AUTO_INTERVAL),
+        zone: zone.map(Into::into),
         ..PoolConfig::default()
     }
 }
