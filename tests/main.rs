@@ -20,3 +20,4 @@ mod reload;
 mod retry;
 mod soak;
 mod stream;
+mod trial;

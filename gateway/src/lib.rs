@@ -41,6 +41,7 @@ pub mod run;
 pub mod scan;
 pub mod select_target;
 pub mod surface;
+pub mod trial;
 
 pub use cli::main;
 pub use spillway_picker::registry::Registry;
