@@ -22,3 +22,4 @@ mod retry;
 mod soak;
 mod split;
 mod stream;
+mod trial;

@@ -49,6 +49,9 @@ pub struct Line<'a> {
     /// Why that endpoint.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub reason: &'a str,
+    /// The arm of the pool's trial that decided: try or control.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub arm: &'a str,
     /// Attempts made.
     pub attempts: u32,
     /// Whether the client asked for a stream.

@@ -1,8 +1,9 @@
 //! One try at one endpoint: picking it, watching its response, and telling the pool how it went.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use pingora_core::protocols::Digest;
 use pingora_core::upstreams::peer::HttpPeer;
 use pingora_core::{Error, ErrorSource, ErrorType, Result, RetryType};
 use pingora_proxy::Session;
@@ -16,6 +17,7 @@ use crate::observe::{Kind, Observer, Seen};
 use crate::patience::Expired;
 use crate::retry::{self, Failure, Situation, Verdict};
 use crate::routes::Target;
+use crate::trial;
 
 /// The request got to its endpoint's turn without a target: our own fault.
 pub fn no_target() -> Box<Error> {
@@ -41,6 +43,8 @@ pub fn pick(fleet: &Fleet, target: &Target, ctx: &mut Ctx) -> Result<()> {
         }
     };
     ctx.attempts += 1;
+    ctx.info.arm = pick.arm;
+    trial::picked(fleet, ctx, pick.affinity);
     let metrics = fleet.metrics();
     metrics.picks_total.with_label_values(&[&*state.name, &*pick.endpoint.id, pick.reason.as_str()]).inc();
     metrics.affinity_total.with_label_values(&[&*state.name, pick.affinity.as_str()]).inc();
@@ -80,6 +84,15 @@ pub fn peer(fleet: &Fleet, target: &Target, ctx: &mut Ctx) -> Result<Box<HttpPee
         peer.options.idle_timeout = Some(std::time::Duration::ZERO);
     }
     Ok(Box::new(peer))
+}
+
+/// A connection to the endpoint stands. The kernel knows its round trip, from the handshake if from nothing else.
+pub fn connected(fleet: &Fleet, ctx: &mut Ctx, digest: Option<&Digest>) {
+    let (Some(target), Some(flight)) = (&ctx.target, &mut ctx.attempt.flight) else { return };
+    let info = digest.and_then(|digest| digest.socket_digest.as_ref()?.tcp_info());
+    // Systems that do not tell say 0.
+    let round_trip = info.filter(|info| info.tcpi_rtt > 0).map(|info| Duration::from_micros(info.tcpi_rtt.into()));
+    target.pool.state.picker.observe(Event::Connected { flight, round_trip }, fleet.now());
 }
 
 /// What a failed exchange means.
@@ -235,6 +248,7 @@ fn saw_tokens(fleet: &Fleet, ctx: &mut Ctx, seen: Seen) {
             let labels = [&*target.model, &*target.pool.state.name, arm];
             metrics.split_ttft_seconds.with_label_values(&labels).observe(ttft.as_secs_f64());
         }
+        trial::first_token(fleet, ctx, ttft);
         if let (Some(predicted), Some(picked)) = (ctx.attempt.predicted_ttft, ctx.attempt.picked) {
             let measured = moment.saturating_duration_since(picked).as_secs_f64();
             let error = predicted.as_secs_f64() - measured;

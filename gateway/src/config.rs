@@ -35,7 +35,8 @@ use xxhash_rust::xxh3::xxh3_64;
 pub use self::auth::{Auth, KeyEntry, KeyFile, keys_schema_json, load_keys};
 pub use self::model::{Arm, Model, Sticky};
 pub use self::pool::{
-    Affinity, Custom, Endpoint, Engine, Health, Policy, Pool, PoolLimits, Retries, Scrape, Select, Timeouts,
+    Affinity, Custom, Endpoint, Engine, Health, Policies, Policy, Pool, PoolLimits, Retries, Scrape, Select, Timeouts,
+    Trial,
 };
 pub use self::problem::{Problem, Problems};
 pub use self::server::{Admin, Limits, Listen, Metrics, Server};
@@ -68,6 +69,10 @@ pub struct Config {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub default_model: Option<String>,
+    /// The zone this gateway is in. The scorer `locality` compares it with the label `zone` of endpoints.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub zone: Option<String>,
     /// Endpoints that serve the same base model, by a name of your choice: letters, digits, `.`, `_`, `-`.
     #[schemars(extend("minProperties" = 1))]
     pub pools: BTreeMap<String, Pool>,

@@ -22,6 +22,7 @@ use crate::config::{self, Config, EndpointUrl};
 use crate::metrics::Metrics;
 use crate::picker_config;
 use crate::routes::Routes;
+use crate::trial;
 
 /// Where names were found to be.
 pub type Found = HashMap<EndpointUrl, SocketAddr>;
@@ -183,7 +184,10 @@ impl Fleet {
         let old = self.live.load_full();
         let live = Live::build(config, Some(&old), &self.registry, self.now(), found)?;
         self.forget_gone(&old, &live);
-        self.live.store(Arc::new(live));
+        let live = Arc::new(live);
+        self.live.store(Arc::clone(&live));
+        // After the store: a request that ends later sees that its arm is gone.
+        trial::forget_gone(&self.metrics, &old, &live);
         self.changed.send_modify(|generation| *generation += 1);
         Ok(())
     }
@@ -276,7 +280,7 @@ impl Live {
         // All that can fail comes first, on objects nobody sees yet.
         let mut plans = Vec::new();
         for (name, settings) in &config.pools {
-            let picker_config = picker_config::of(settings);
+            let picker_config = picker_config::of(settings, config.zone.as_deref());
             let fresh = Pool::new(picker_config.clone(), registry)?;
             plans.push((name, picker_config, old.and_then(|old| old.pools.get(name)), fresh));
         }

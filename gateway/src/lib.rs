@@ -43,6 +43,7 @@ pub mod scan;
 pub mod select_target;
 pub mod split;
 pub mod surface;
+pub mod trial;
 
 pub use cli::main;
 pub use spillway_picker::registry::Registry;

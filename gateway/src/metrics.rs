@@ -4,7 +4,10 @@
 //! under `model=""`. Gauges of endpoints are not kept here; [`crate::admin`] reads them from the pools when scraped, so
 //! that series of gone endpoints disappear.
 
-use prometheus::core::Collector;
+use std::collections::HashMap;
+
+use prometheus::core::{Collector, MetricVec, MetricVecBuilder};
+use prometheus::proto::MetricFamily;
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
 use spillway_picker::decide::Reason;
 
@@ -75,6 +78,12 @@ metrics! {
         picks_total["pool", "endpoint", "reason"]
         /// Picks by what prefix affinity did: hit, spill, cold or none.
         affinity_total["pool", "result"]
+        /// Requests of pools with a trial by arm (try or control) and outcome, like `spillway_requests_total`.
+        arm_requests_total["pool", "arm", "code"]
+        /// Tokens as reported by the servers' usage, by arm of a trial; `kind` is prompt, cached or completion.
+        arm_tokens_total["pool", "arm", "kind"]
+        /// Picks by arm of a trial and what prefix affinity did: hit, spill, cold or none.
+        arm_affinity_total["pool", "arm", "result"]
         /// Attempts that followed a failed one.
         retries_total["pool", "reason"]
         /// Requests refused by the gateway itself.
@@ -95,6 +104,8 @@ metrics! {
         ttft_seconds["model", "pool"] LATENCY;
         /// The same for requests for a name with a split, by the arm they went to.
         split_ttft_seconds["model", "pool", "target"] LATENCY;
+        /// Seconds from the request head to the first output token by arm of a trial (streams only).
+        arm_ttft_seconds["pool", "arm"] LATENCY;
         /// Seconds between output events of a stream.
         inter_token_seconds["model", "pool"] GAP;
         /// Seconds the picker took to decide.
@@ -130,6 +141,17 @@ impl Default for Metrics {
     }
 }
 
+/// Removes the series with these labels, whatever others they have.
+fn forget<B: MetricVecBuilder>(family: &MetricVec<B>, wanted: &[(&str, &str)]) {
+    for metric in family.collect().iter().flat_map(MetricFamily::get_metric) {
+        let labels: HashMap<&str, &str> =
+            metric.get_label().iter().map(|label| (label.name(), label.value())).collect();
+        if wanted.iter().all(|(name, value)| labels.get(name) == Some(value)) {
+            let _ = family.remove(&labels);
+        }
+    }
+}
+
 impl Metrics {
     /// The registry behind the families.
     pub fn registry(&self) -> &Registry {
@@ -144,5 +166,13 @@ impl Metrics {
         for family in [&self.broken_streams_total, &self.scrape_errors_total] {
             let _ = family.remove_label_values(&[pool, endpoint]);
         }
+    }
+
+    /// Removes the series of an arm of a trial that is over.
+    pub fn forget_arm(&self, pool: &str, arm: &str) {
+        for family in [&self.arm_requests_total, &self.arm_tokens_total, &self.arm_affinity_total] {
+            forget(family, &[("pool", pool), ("arm", arm)]);
+        }
+        forget(&self.arm_ttft_seconds, &[("pool", pool), ("arm", arm)]);
     }
 }

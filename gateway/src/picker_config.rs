@@ -1,14 +1,14 @@
 //! From the file's pool settings to the picker's: the only place that knows both.
 
-use spillway_picker::config::{Affinity, Custom, Policy, PoolConfig};
+use spillway_picker::config::{Affinity, Custom, Policy, PoolConfig, Trial};
 use spillway_picker::prefix::Depths;
 use spillway_picker::registry::Registry;
 use spillway_picker::select::Select;
 
 use crate::config;
 
-/// The picker's view of a pool's settings.
-pub fn of(pool: &config::Pool) -> PoolConfig {
+/// The picker's view of a pool's settings, for a gateway in `zone`.
+pub fn of(pool: &config::Pool, zone: Option<&str>) -> PoolConfig {
     let affinity = match &pool.affinity {
         None => Affinity { enabled: false, ..Affinity::default() },
         Some(affinity) => Affinity {
@@ -21,7 +21,13 @@ pub fn of(pool: &config::Pool) -> PoolConfig {
             index_memory: usize::try_from(affinity.index_memory).unwrap_or(usize::MAX),
         },
     };
-    PoolConfig { policy: policy(&pool.policy), affinity, ..PoolConfig::default() }
+    let (policy, trial) = match &pool.policy {
+        config::Policies::One(one) => (policy(one), None),
+        config::Policies::Trial(trial) => {
+            (policy(&trial.control), Some(Trial { policy: policy(&trial.tried), share: trial.share_percent / 100.0 }))
+        }
+    };
+    PoolConfig { policy, trial, affinity, zone: zone.map(Into::into), ..PoolConfig::default() }
 }
 
 fn policy(policy: &config::Policy) -> Policy {

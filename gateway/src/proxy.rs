@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST, TRANSFER_ENCODING, UPGRADE};
+use pingora_core::protocols::Digest;
 use pingora_core::upstreams::peer::HttpPeer;
 use pingora_core::{Error, ErrorType, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
@@ -205,6 +206,19 @@ impl ProxyHttp for Gateway {
             ctx.refusal = Some(Refusal::BadBody(error.to_string()));
             return Error::e_explain(ErrorType::HTTPStatus(400), "request body is not usable");
         }
+        Ok(())
+    }
+
+    async fn connected_to_upstream(
+        &self,
+        _session: &mut Session,
+        _reused: bool,
+        _peer: &HttpPeer,
+        _fd: std::os::unix::io::RawFd,
+        digest: Option<&Digest>,
+        ctx: &mut Ctx,
+    ) -> Result<()> {
+        attempt::connected(&self.fleet, ctx, digest);
         Ok(())
     }
 

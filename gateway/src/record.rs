@@ -8,6 +8,7 @@ use crate::access_log::{AccessLog, Line};
 use crate::ctx::Ctx;
 use crate::fleet::Fleet;
 use crate::retry::Failure;
+use crate::trial;
 
 /// The code logged and counted for a client that left before it had an answer; nginx's convention.
 const CLIENT_GONE: u16 = 499;
@@ -44,6 +45,7 @@ pub fn request(fleet: &Fleet, log: &AccessLog, session: &Session, ctx: &Ctx) {
             }
         }
     }
+    trial::ended(fleet, ctx, status_text(status).as_ref(), usage);
     let head = session.req_header();
     let error = match (&ctx.refusal, ctx.failure) {
         (Some(refusal), _) => refusal.code(),
@@ -63,6 +65,7 @@ pub fn request(fleet: &Fleet, log: &AccessLog, session: &Session, ctx: &Ctx) {
         tenant: ctx.tenant(),
         endpoint: ctx.endpoint(),
         reason: ctx.attempt.reason.map_or("", |reason| reason.as_str()),
+        arm: ctx.info.arm.map_or("", |arm| arm.as_str()),
         attempts: ctx.attempts,
         stream: ctx.stream,
         request_bytes: ctx.request_bytes,

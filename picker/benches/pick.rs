@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use spillway_picker::config::{Policy, PoolConfig};
+use spillway_picker::config::{Policy, PoolConfig, Trial};
 use spillway_picker::facts::Facts;
 use spillway_picker::pool::{EndpointSpec, Event, Pool};
 use spillway_picker::prefix::{Depths, PrefixHasher};
@@ -23,8 +23,8 @@ fn request(seed: u64) -> RequestInfo {
     RequestInfo { model: "m".into(), prompt, streams: true, ..RequestInfo::default() }
 }
 
-fn fleet(policy: &str, endpoints: u64) -> Arc<Pool> {
-    let config = PoolConfig { policy: Policy::Named(policy.to_owned()), ..PoolConfig::default() };
+fn fleet(policy: &str, trial: Option<Trial>, endpoints: u64) -> Arc<Pool> {
+    let config = PoolConfig { policy: Policy::Named(policy.to_owned()), trial, ..PoolConfig::default() };
     let pool = Pool::new(config, &Registry::default()).expect("a policy that exists");
     let now = Time::from_nanos(1);
     pool.set_endpoints((0..endpoints).map(|i| EndpointSpec::new(format!("http://node-{i}:8000"))).collect(), now);
@@ -46,11 +46,14 @@ fn fleet(policy: &str, endpoints: u64) -> Arc<Pool> {
 fn decide(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("decide");
     let requests: Vec<_> = (0..64).map(request).collect();
-    for policy in ["adaptive", "ring", "hyperpod"] {
+    let registry = Registry::default();
+    let trial = Some(Trial { policy: Policy::Named("adaptive".to_owned()), share: 0.1 });
+    let cases = registry.policies().map(|policy| (policy, policy, None)).chain([("trial", "round_robin", trial)]);
+    for (case, policy, trial) in cases {
         for endpoints in [4, 64, 1_000] {
-            let pool = fleet(policy, endpoints);
+            let pool = fleet(policy, trial.clone(), endpoints);
             let mut count = 0_u64;
-            group.bench_function(BenchmarkId::new(policy, endpoints), |bencher| {
+            group.bench_function(BenchmarkId::new(case, endpoints), |bencher| {
                 bencher.iter(|| {
                     count += 1;
                     let turn = Turn { random: count.wrapping_mul(0x9E37_79B9_7F4A_7C15), rotation: count };
@@ -65,7 +68,7 @@ fn decide(criterion: &mut Criterion) {
 
 fn topology(criterion: &mut Criterion) {
     criterion.bench_function("set_endpoints/1000", |bencher| {
-        let pool = fleet("adaptive", 1_000);
+        let pool = fleet("adaptive", None, 1_000);
         let specs: Vec<_> = pool.endpoints().iter().map(|endpoint| EndpointSpec::new(endpoint.id.clone())).collect();
         let mut count = 1_000;
         bencher.iter(|| {

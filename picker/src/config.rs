@@ -1,5 +1,7 @@
 //! What an operator may set for a pool. Plain values; the caller's configuration format maps into them.
 
+use std::sync::Arc;
+
 use crate::registry::PolicyError;
 use crate::select::Select;
 
@@ -8,19 +10,25 @@ use crate::select::Select;
 pub struct PoolConfig {
     /// How endpoints are chosen.
     pub policy: Policy,
+    /// A policy to be tried beside it.
+    pub trial: Option<Trial>,
     /// How requests stick to endpoints that know their prefix.
     pub affinity: Affinity,
     /// Tokens one image, sound or the like counts in a prompt.
     pub media_tokens: u32,
+    /// The zone the gateway is in, for scorers that compare it with the label `zone` of endpoints.
+    pub zone: Option<Arc<str>>,
 }
 
 impl Default for PoolConfig {
     fn default() -> Self {
         Self {
             policy: Policy::default(),
+            trial: None,
             affinity: Affinity::default(),
             // A typical image costs a vision model between 250 and 2,000 tokens.
             media_tokens: 1_000,
+            zone: None,
         }
     }
 }
@@ -50,6 +58,15 @@ pub struct Custom {
     pub scorers: Vec<(String, f64)>,
     /// How the endpoint is taken from the ranking.
     pub select: Select,
+}
+
+/// A policy that decides for a share of the requests, to be compared with the pool's own on the rest.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trial {
+    /// The policy.
+    pub policy: Policy,
+    /// Share of the ring keys it decides for, 0 to 1.
+    pub share: f64,
 }
 
 /// How requests stick to endpoints that know their prefix.

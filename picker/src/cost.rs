@@ -1,9 +1,12 @@
-//! Rankings in seconds: lower is better.
+//! Rankings in a unit of their own, mostly seconds: lower is better.
 //!
 //! A cost is a sum of named terms, so that `explain` can show what made an endpoint expensive. Unlike a score, a cost is
 //! not scaled to its rivals: 80 ms stay 80 ms whoever else is a candidate.
 
 pub mod adaptive;
+pub(crate) mod cache_aware;
+pub(crate) mod least_latency;
+pub(crate) mod pxbs;
 
 use crate::request::RequestInfo;
 use crate::view::Candidates;
@@ -58,7 +61,7 @@ impl Terms {
     }
 }
 
-/// Ranks candidates by expected cost in seconds.
+/// Ranks candidates by expected cost, in seconds unless its terms say otherwise.
 pub trait Cost: Send + Sync {
     /// Name, as used in configuration.
     fn name(&self) -> &'static str;

@@ -21,6 +21,7 @@ use crate::ledger::Load;
 use crate::pool::{Endpoint, Pool};
 use crate::request::{RequestInfo, Turn};
 use crate::time::Time;
+use crate::trial::Arm;
 
 /// Endpoints tried on one view of the pool. Past it the view is older than what other threads did to it.
 const TRIES: usize = 3;
@@ -40,6 +41,8 @@ pub struct Pick {
     pub reason: Reason,
     /// What the decision did for the prompt's prefix.
     pub affinity: AffinityResult,
+    /// The arm that decided, in a trial. A retry must be told of it in `RequestInfo::arm`.
+    pub arm: Option<Arm>,
     /// Predicted time to the first token, of queueing and prefill in the engine.
     pub predicted_ttft: Option<Duration>,
     /// Tokens of the prompt believed to be cached there.
@@ -142,12 +145,12 @@ pub(crate) fn decide(
     mut trace: Option<&mut Trace>,
 ) -> Result<Pick, NoPick> {
     let topology = pool.topology.load();
-    let config = &topology.config;
+    let (arm, plan) = topology.plans.choose(request.arm, topology.ring_key(request), turn);
+    let turn = arm.map_or(turn, |arm| Turn { rotation: pool.arm_turns.next(arm, trace.is_none()), ..turn });
     let mut scratch = scratch::take();
     let mut result = Err(NoPick::Full);
     for attempt in 0..=ROUNDS {
-        let view = pool.tally.view(request, config.affinity.gateways, config.media_tokens, now);
-        let (mut round, left) = Round::new(&topology, &pool.known, request, turn, now, view, &mut scratch);
+        let (mut round, left) = Round::new(pool, &topology, (arm, plan), request, turn, now, &mut scratch);
         if let Err(none) = left {
             result = Err(none);
             if let Some(trace) = trace.as_deref_mut() {
@@ -212,6 +215,7 @@ fn pick(round: &Round<'_>, choice: Choice) -> Pick {
         flight: None,
         reason: choice.reason,
         affinity: round.affinity(choice),
+        arm: round.arm,
         predicted_ttft: Some(Duration::from_secs_f64(table.ours[position].pending + round.service(position))),
         cached_tokens: cached as u32,
         uncached_tokens: (prompt - cached).max(0.0) as u32,

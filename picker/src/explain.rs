@@ -10,12 +10,15 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::decide::{AffinityResult, NoPick, Reason};
+use crate::trial::Arm;
 
 /// Everything one decision looked at. Filled by `Pool::decide`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Trace {
     /// The policy that decided.
     pub policy: String,
+    /// The arm of the trial that it is, when there is one.
+    pub arm: Option<Arm>,
     /// The ring key in hexadecimal, when the request has one.
     pub ring_key: Option<String>,
     /// Estimated tokens of the prompt.
@@ -43,7 +46,7 @@ pub struct Trace {
 pub struct Column {
     /// Name of the scorer or term.
     pub name: String,
-    /// Unit of the values: `s`, or `score` for a score in [0, 1].
+    /// Unit of the values: `score` for a score in [0, 1], else the unit of the cost, mostly `s`.
     pub unit: String,
     /// Weight of the scorer; 1 for a cost term.
     pub weight: f64,
@@ -81,6 +84,8 @@ pub struct EndpointTrace {
     pub decodes: u32,
     /// Seconds of prefill ahead.
     pub pending_seconds: f64,
+    /// Tokens of ours there that are still to be computed or expected to be produced.
+    pub outstanding_tokens: u64,
     /// Tokens of the prompt believed to be cached there.
     pub cached_tokens: f64,
     /// Time to first token predicted there, seconds.

@@ -37,6 +37,10 @@ pub struct Flight {
     ticket: u64,
     dispatched: Time,
     predicted_ttft: Duration,
+    /// When the connection stood on which it went out, and the round trip of that connection.
+    connected: Option<(Time, Duration)>,
+    /// Output tokens it was expected to produce.
+    output: u32,
     /// Leading blocks of the prompt that the index believed to be cached there at dispatch.
     believed_blocks: usize,
     /// Whether the server's word has reached the index.
@@ -84,7 +88,8 @@ impl Flight {
         let Departure { size, service, ttft, uncached, output, believed_blocks } = *departure;
         pool.tally.dispatched(service, uncached, now);
         let adapter = request.adapter.as_ref();
-        let dispatch = Dispatch { size, service, ttft, streams: request.streams, adapter, tokens: uncached + output };
+        let output = output as u32;
+        let dispatch = Dispatch { size, service, ttft, streams: request.streams, adapter, uncached, output };
         let ticket = endpoint.state.dispatched(&dispatch, now);
         let has_blocks = topology.reads_prefixes() && !request.prompt.blocks.is_empty();
         let claim = has_blocks.then(|| topology.index.insert(endpoint.slot, &request.prompt.blocks));
@@ -101,6 +106,8 @@ impl Flight {
             ticket,
             dispatched: now,
             predicted_ttft: ttft,
+            connected: None,
+            output,
             believed_blocks,
             corrected: false,
             uncached,
@@ -128,12 +135,21 @@ impl Flight {
         self.predicted_ttft
     }
 
+    pub(crate) fn on_connected(&mut self, round_trip: Option<Duration>, now: Time) {
+        self.connected = Some((now, round_trip.unwrap_or_default()));
+        if let Some(round_trip) = round_trip {
+            self.endpoint.state.sheet.round_trip.set(round_trip.as_secs_f64());
+        }
+    }
+
     pub(crate) fn on_first_token(&mut self, now: Time) {
         if self.streams && self.first_token.is_none() {
             self.first_token = Some(now);
             self.window_since = now;
             self.tokens = 1;
-            self.endpoint.state.first_token(self.ticket, self.uncached, now);
+            let (since, round_trip) = self.connected.unwrap_or((self.dispatched, Duration::ZERO));
+            let latency = now.since(since).saturating_sub(round_trip);
+            self.endpoint.state.first_token(self.ticket, self.uncached, latency, now);
         }
     }
 
@@ -208,7 +224,7 @@ impl Drop for Flight {
     fn drop(&mut self) {
         let (now, outcome) = self.ended.unwrap_or_else(|| (self.pool.latest(), Outcome::ClientGone));
         let completed = outcome == Outcome::Completed;
-        self.endpoint.state.ended(self.ticket, self.adapter.as_ref(), completed, now);
+        self.endpoint.state.ended(self.ticket, self.output, self.adapter.as_ref(), completed, now);
         // Without a first token the prompt has most likely not been computed, so it is not cached there either.
         if let Some(claim) = self.claim.take()
             && self.first_token.is_none()

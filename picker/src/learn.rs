@@ -7,6 +7,7 @@
 mod arrivals;
 mod decode;
 mod fit;
+mod latency;
 mod output;
 mod prefill;
 mod running;
@@ -15,6 +16,7 @@ mod tests;
 
 pub use arrivals::ArrivalRate;
 pub use decode::DecodeLearner;
+pub use latency::PeakMean;
 pub use output::OutputMean;
 pub use prefill::PrefillLearner;
 pub use running::RunningMean;

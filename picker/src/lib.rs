@@ -42,4 +42,5 @@ pub mod ring;
 pub mod scorer;
 pub mod select;
 pub mod time;
+pub mod trial;
 pub mod view;

@@ -7,22 +7,43 @@ use std::fmt;
 use crate::config::{Affinity, Policy};
 use crate::cost::Cost;
 use crate::cost::adaptive::Adaptive;
+use crate::cost::cache_aware::CacheAware;
+use crate::cost::least_latency::LeastLatency;
+use crate::cost::pxbs::Pxbs;
 use crate::decide::NoPick;
 use crate::filter::{Concurrency, Demoted, Filter, Healthy, Serves, Tried};
 use crate::registry::{PolicyError, Registry};
 use crate::scorer::Scorer;
-use crate::select::Select;
+use crate::select::{Select, Shares};
 
 /// Names of the policies that exist, for messages.
-pub(crate) const NAMES: &[&str] =
-    &["adaptive", "hyperpod", "least_request", "power_of_two", "random", "ring", "round_robin"];
+pub(crate) const NAMES: &[&str] = &[
+    "adaptive",
+    "cache_aware",
+    "hyperpod",
+    "least_latency",
+    "least_request",
+    "least_tokens",
+    "power_of_two",
+    "pxbs",
+    "random",
+    "ring",
+    "round_robin",
+    "weighted_round_robin",
+    "weighted_round_robin_learned",
+];
 
-/// Costs that differ by less than either count as equal: the estimates are not better than that, and without a band the
-/// noise of the estimate, not the load, would choose.
-const BAND: Select = Select::Min { relative: 0.03, seconds: 0.003 };
+/// Costs in seconds that differ by less than either count as equal: the estimates are not better than that, and without a
+/// band the noise of the estimate, not the load, would choose.
+const BAND: Select = Select::Min { relative: 0.03, absolute: 0.003 };
 
-/// Scorers that look at load alone. A policy of only these never asks where prefixes are.
-const LOAD_SCORERS: &[&str] = &["queue", "running", "kv_cache", "lora", "in_flight"];
+/// For rules that compare counts, and for latencies, which by fading send what comes one by one to whoever was idle longest.
+const EXACT: Select = Select::Min { relative: 0.0, absolute: 0.0 };
+
+/// Scorers and costs that look at load alone, or at the endpoint itself. A policy of only these never asks where prefixes
+/// are.
+const BLIND_TO_PREFIXES: &[&str] =
+    &["queue", "running", "kv_cache", "lora", "in_flight", "tokens", "latency", "locality", "least_latency"];
 
 /// How candidates are ranked.
 pub(crate) enum Ranking {
@@ -44,6 +65,10 @@ pub(crate) struct Plan {
     pub(crate) select: Select,
     /// Bounds count requests, each as one, instead of request equivalents.
     pub(crate) counts_requests: bool,
+    /// Decisions depend on where prefixes are believed to be.
+    pub(crate) reads_prefixes: bool,
+    /// Scorers may ask for places on the walk of the ring key before anything is chosen.
+    pub(crate) walks_first: bool,
 }
 
 impl fmt::Debug for Plan {
@@ -84,22 +109,26 @@ impl Plan {
         filters.extend(extra.into_iter().map(|filter| (filter, NoPick::Filtered)));
         // Last, so that a demoted endpoint is used when the others fell to another filter. It never leaves nothing.
         filters.push((Box::new(Demoted), NoPick::Filtered));
-        Ok(Self { name, filters, ranking, select, counts_requests })
+        let (reads_prefixes, walks_first) = (ranking.reads_prefixes(), ranking.walks_first());
+        Ok(Self { name, filters, ranking, select, counts_requests, reads_prefixes, walks_first })
     }
+}
 
-    /// Whether scorers may ask for places on the walk of the ring key before anything is chosen.
-    pub(crate) fn walks_first(&self) -> bool {
-        let asks = |name| !LOAD_SCORERS.contains(&name) && !["prefix", "expected_ttft"].contains(&name);
-        matches!(&self.ranking, Ranking::Weighted(scorers) if scorers.iter().any(|(scorer, _)| asks(scorer.name())))
-    }
-
-    /// Whether decisions depend on where prefixes are believed to be.
-    pub(crate) fn reads_prefixes(&self) -> bool {
-        match &self.ranking {
-            Ranking::Equal => false,
-            Ranking::Weighted(scorers) => scorers.iter().any(|(scorer, _)| !LOAD_SCORERS.contains(&scorer.name())),
-            Ranking::Cost(_) => true,
+impl Ranking {
+    /// Whether it depends on where prefixes are believed to be.
+    fn reads_prefixes(&self) -> bool {
+        match self {
+            Self::Equal => false,
+            Self::Weighted(scorers) => scorers.iter().any(|(scorer, _)| !BLIND_TO_PREFIXES.contains(&scorer.name())),
+            Self::Cost(cost) => !BLIND_TO_PREFIXES.contains(&cost.name()),
         }
+    }
+
+    /// Whether it may ask for places on the walk of the ring key before anything is chosen. Those that are not built in
+    /// may ask for anything.
+    fn walks_first(&self) -> bool {
+        let asks = |name| !BLIND_TO_PREFIXES.contains(&name) && !["prefix", "expected_ttft"].contains(&name);
+        matches!(self, Self::Weighted(scorers) if scorers.iter().any(|(scorer, _)| asks(scorer.name())))
     }
 }
 
@@ -107,10 +136,16 @@ fn named(name: &str, registry: &Registry) -> Result<(Ranking, Select), PolicyErr
     Ok(match name {
         "adaptive" => (Ranking::Cost(Box::new(Adaptive)), BAND),
         "ring" => (Ranking::Equal, Select::Walk),
+        "cache_aware" => (Ranking::Cost(Box::new(CacheAware)), EXACT),
+        "pxbs" => (Ranking::Cost(Box::new(Pxbs)), EXACT),
         "hyperpod" => (weighted(&[("queue", 2.0), ("kv_cache", 2.0), ("prefix", 3.0)], registry)?, Select::Max),
         "least_request" => (weighted(&[("in_flight", 1.0)], registry)?, Select::Max),
+        "least_tokens" => (weighted(&[("tokens", 1.0)], registry)?, Select::Max),
+        "least_latency" => (Ranking::Cost(Box::new(LeastLatency)), EXACT),
         "power_of_two" => (weighted(&[("in_flight", 1.0)], registry)?, Select::PowerOfTwo),
-        "round_robin" => (Ranking::Equal, Select::Rotate),
+        "round_robin" => (Ranking::Equal, Select::Rotate(Shares::Equal)),
+        "weighted_round_robin" => (Ranking::Equal, Select::Rotate(Shares::Weight)),
+        "weighted_round_robin_learned" => (Ranking::Equal, Select::Rotate(Shares::Speed)),
         "random" => (Ranking::Equal, Select::WeightedRandom),
         _ => return Err(PolicyError::unknown("policy", name, NAMES.iter().copied().chain(["custom"]))),
     })
@@ -146,7 +181,7 @@ mod tests {
     #[test]
     fn an_unknown_name_is_named_with_what_exists() {
         let error = plan(&Policy::Named("adaptve".to_owned())).unwrap_err().to_string();
-        assert!(error.contains("`adaptve`") && error.contains("adaptive, hyperpod"), "{error}");
+        assert!(error.contains("`adaptve`") && error.contains("adaptive, cache_aware, hyperpod"), "{error}");
         let scorers = vec![("quue".to_owned(), 1.0)];
         let error = plan(&Policy::Custom(Custom { scorers, ..Custom::default() })).unwrap_err().to_string();
         assert!(
@@ -166,8 +201,9 @@ mod tests {
 
     #[test]
     fn only_policies_that_look_at_prefixes_ask_for_them() {
-        let reads = |name: &str| plan(&Policy::Named(name.to_owned())).unwrap().reads_prefixes();
-        assert!(reads("adaptive") && reads("hyperpod"));
-        assert!(!reads("ring") && !reads("least_request") && !reads("round_robin") && !reads("random"));
+        let reads = |name: &str| plan(&Policy::Named(name.to_owned())).unwrap().reads_prefixes;
+        let blind = NAMES.iter().filter(|name| !reads(name)).copied().collect::<Vec<_>>();
+        let asking = NAMES.iter().filter(|name| reads(name)).copied().collect::<Vec<_>>();
+        assert_eq!(asking, ["adaptive", "cache_aware", "hyperpod", "pxbs"], "and not {blind:?}");
     }
 }

@@ -25,11 +25,11 @@ use crate::decide::known::KnownKeys;
 use crate::decide::{self, NoPick, Pick};
 use crate::explain::Trace;
 use crate::index::Index;
-use crate::policy::Plan;
 use crate::prefix::Prompt;
 use crate::registry::{PolicyError, Registry};
 use crate::request::{RequestInfo, Turn};
 use crate::time::Time;
+use crate::trial::{ArmTurns, Plans};
 
 use tally::Tally;
 use topology::Topology;
@@ -45,6 +45,7 @@ pub struct Pool {
     pub(crate) topology: ArcSwap<Topology>,
     pub(crate) tally: Tally,
     pub(crate) known: KnownKeys,
+    pub(crate) arm_turns: ArmTurns,
     /// Held by whoever changes the topology.
     writer: Mutex<Writer>,
     /// The latest time seen, for guards that are dropped without one.
@@ -55,7 +56,7 @@ impl fmt::Debug for Pool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let topology = self.topology.load();
         f.debug_struct("Pool")
-            .field("plan", &topology.plan)
+            .field("plans", &topology.plans)
             .field("endpoints", &topology.endpoints.len())
             .finish_non_exhaustive()
     }
@@ -65,12 +66,13 @@ impl Pool {
     /// A pool without endpoints.
     pub fn new(config: PoolConfig, registry: &Registry) -> Result<Arc<Self>, PolicyError> {
         config.affinity.check()?;
-        let plan = Arc::new(Plan::new(&config.policy, &config.affinity, registry)?);
+        let plans = Arc::new(Plans::new(&config, registry)?);
         let index = Arc::new(Index::new(config.affinity.index_memory));
         Ok(Arc::new(Self {
-            topology: ArcSwap::from_pointee(Topology::new(config, plan, index)),
+            topology: ArcSwap::from_pointee(Topology::new(config, plans, index)),
             tally: Tally::default(),
             known: KnownKeys::default(),
+            arm_turns: ArmTurns::default(),
             writer: Mutex::default(),
             latest: AtomicU64::default(),
         }))
@@ -80,7 +82,7 @@ impl Pool {
     /// an error nothing changes.
     pub fn configure(&self, config: PoolConfig, registry: &Registry) -> Result<(), PolicyError> {
         config.affinity.check()?;
-        let plan = Arc::new(Plan::new(&config.policy, &config.affinity, registry)?);
+        let plans = Arc::new(Plans::new(&config, registry)?);
         let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let old = self.topology.load();
         let index = if config.affinity.index_memory == old.config.affinity.index_memory {
@@ -88,7 +90,7 @@ impl Pool {
         } else {
             Arc::new(Index::new(config.affinity.index_memory))
         };
-        self.topology.store(Arc::new(old.configured(config, plan, index)));
+        self.topology.store(Arc::new(old.configured(config, plans, index)));
         Ok(())
     }
 
@@ -157,6 +159,7 @@ impl Pool {
                     endpoint.state.health.drain(draining);
                 }
             }
+            Event::Connected { flight, round_trip } => flight.on_connected(round_trip, now),
             Event::FirstToken { flight } => flight.on_first_token(now),
             Event::Token { flight, count } => flight.on_token(count, now),
             Event::Usage { flight, prompt, cached, completion } => flight.on_usage(prompt, cached, completion),

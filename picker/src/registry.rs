@@ -8,6 +8,8 @@ use std::fmt;
 
 use thiserror::Error;
 
+use crate::cost::adaptive::Adaptive;
+use crate::cost::least_latency::LeastLatency;
 use crate::filter::{self, Filter};
 use crate::scorer::{self, Scorer};
 
@@ -45,6 +47,12 @@ pub enum PolicyError {
     /// `Select::Min` takes the lowest cost, and a custom policy has scores.
     #[error("a policy of scorers cannot select the minimum: higher scores are better")]
     Select,
+    /// A share of a trial that is none.
+    #[error("share of a trial must be between 0 and 1, not {share}")]
+    Share {
+        /// The share given.
+        share: f64,
+    },
     /// A number of `affinity` that makes no sense.
     #[error("affinity.{key} must be {wanted}, not {value}")]
     Affinity {
@@ -75,7 +83,10 @@ impl Default for Registry {
             .scorer("lora", || scorer::Lora)
             .scorer("in_flight", || scorer::InFlight)
             .scorer("session", || scorer::Session)
-            .scorer("expected_ttft", scorer::ExpectedTtft::default)
+            .scorer("expected_ttft", || scorer::Cheapness::new("expected_ttft", Adaptive))
+            .scorer("latency", || scorer::Cheapness::new("latency", LeastLatency))
+            .scorer("tokens", || scorer::Tokens)
+            .scorer("locality", || scorer::Locality)
             // Every policy has these already; named in one, they do no harm.
             .filter("healthy", || filter::Healthy)
             .filter("serves", || filter::Serves)

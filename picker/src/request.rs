@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 
 use crate::pool::Slot;
 use crate::prefix::Prompt;
+use crate::trial::Arm;
 
 /// One request, as far as the choice of an endpoint depends on it.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +27,8 @@ pub struct RequestInfo {
     pub streams: bool,
     /// Endpoints already tried for this request.
     pub tried: SmallVec<[Slot; 4]>,
+    /// The arm of a trial that decided an earlier attempt: a request stays in its arm. `None` for a first attempt.
+    pub arm: Option<Arm>,
 }
 
 /// All the randomness of one decision: equal input and equal turn give an equal decision.

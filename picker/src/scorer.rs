@@ -8,7 +8,7 @@ mod builtin;
 use crate::request::RequestInfo;
 use crate::view::Candidates;
 
-pub(crate) use builtin::{ExpectedTtft, InFlight, KvCache, Lora, Prefix, Queue, Running, Session};
+pub(crate) use builtin::{Cheapness, InFlight, KvCache, Locality, Lora, Prefix, Queue, Running, Session, Tokens};
 
 /// Score when nothing tells the candidates apart.
 pub(crate) const NEUTRAL: f64 = 0.5;

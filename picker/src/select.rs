@@ -19,17 +19,29 @@ pub enum Select {
     Min {
         /// Relative width of the band, for example 0.03.
         relative: f64,
-        /// Absolute width of the band, seconds; the wider of the two counts.
-        seconds: f64,
+        /// Absolute width of the band, in the unit of the cost; the wider of the two counts.
+        absolute: f64,
     },
     /// At random, in proportion to score and weight; by weight alone when nothing is scored.
     WeightedRandom,
     /// The better of two taken at random.
     PowerOfTwo,
-    /// One after the other; endpoints of higher weight come up more often.
-    Rotate,
+    /// One after the other.
+    Rotate(Shares),
     /// The first with room on the walk of the ring.
     Walk,
+}
+
+/// How often each comes up in a rotation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shares {
+    /// All equally often.
+    Equal,
+    /// In proportion to their weights.
+    Weight,
+    /// In proportion to their learned speed: how many prefills of the pool's mean request they do in a second. Weights are
+    /// not looked at.
+    Speed,
 }
 
 /// Collects into `tied` the candidates whose score is the highest.
@@ -39,9 +51,9 @@ pub(crate) fn best(scores: &[f64], tied: &mut Vec<u32>) {
 }
 
 /// Collects into `tied` the candidates whose cost is the lowest, or within the band of it. All, when every cost is infinite.
-pub(crate) fn cheapest(costs: &[f64], relative: f64, seconds: f64, tied: &mut Vec<u32>) {
+pub(crate) fn cheapest(costs: &[f64], relative: f64, absolute: f64, tied: &mut Vec<u32>) {
     let least = costs.iter().copied().fold(f64::INFINITY, f64::min);
-    let bar = (least * (1.0 + relative)).max(least + seconds);
+    let bar = (least * (1.0 + relative)).max(least + absolute);
     collect(costs, tied, |cost| cost <= bar);
 }
 
@@ -66,16 +78,21 @@ pub(crate) fn least_busy(
     tied[(rotation % tied.len() as u64) as usize] as usize
 }
 
-/// Takes turns. Equal weights give plain round robin. Unequal ones are spread by the multiples of the golden ratio, which
+/// Takes turns. Equal shares give plain round robin. Unequal ones are spread by the multiples of the golden ratio, which
 /// fill an interval more evenly than any other sequence, whatever number of turns has passed.
-pub(crate) fn rotate(candidates: &Candidates<'_>, rotation: u64) -> usize {
+pub(crate) fn rotate(candidates: &Candidates<'_>, shares: Shares, rotation: u64) -> usize {
     /// 2^64 over the golden ratio.
     const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
-    let weight = |i: usize| candidates.endpoint(i).weight.to_bits();
-    if (1..candidates.len()).all(|i| weight(i) == weight(0)) {
+    let share = |i: usize| match shares {
+        Shares::Equal => 1.0,
+        Shares::Weight => candidates.endpoint(i).weight,
+        Shares::Speed => candidates.speed(i),
+    };
+    let first = share(0).to_bits();
+    if (1..candidates.len()).all(|i| share(i).to_bits() == first) {
         return (rotation % candidates.len() as u64) as usize;
     }
-    weighted(candidates.len(), |i| candidates.endpoint(i).weight, unit(rotation.wrapping_mul(GOLDEN)))
+    weighted(candidates.len(), share, unit(rotation.wrapping_mul(GOLDEN)))
 }
 
 /// A candidate at random, in proportion to its score times its weight.
@@ -107,7 +124,7 @@ fn weighted(len: usize, share: impl Fn(usize) -> f64, place: f64) -> usize {
 }
 
 /// Random bits as a number in [0, 1).
-fn unit(bits: u64) -> f64 {
+pub(crate) fn unit(bits: u64) -> f64 {
     (bits >> 11) as f64 / (1_u64 << 53) as f64
 }
 

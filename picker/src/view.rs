@@ -6,6 +6,7 @@
 pub(crate) mod table;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::learn::Rates;
@@ -14,6 +15,9 @@ use crate::pool::{Endpoint, Freshness};
 use crate::time::Time;
 
 use table::{OFF_WALK, Table};
+
+/// Least time of a prefill, seconds, so that every speed is finite.
+const LEAST_PREFILL: f64 = 1e-6;
 
 /// Where a request's LoRA adapter stands on one endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +60,7 @@ pub struct Candidates<'a> {
     pub(crate) table: &'a Table,
     pub(crate) positions: &'a [u32],
     pub(crate) pool: &'a PoolView,
+    pub(crate) zone: Option<&'a str>,
     pub(crate) now: Time,
 }
 
@@ -89,6 +94,11 @@ impl Candidates<'_> {
     /// The time of the decision.
     pub fn now(&self) -> Time {
         self.now
+    }
+
+    /// The zone the gateway is in, when it was told.
+    pub fn zone(&self) -> Option<&str> {
+        self.zone
     }
 
     /// The endpoint at `i`.
@@ -176,6 +186,35 @@ impl Candidates<'_> {
         self.ours(i).pending
     }
 
+    /// Prompt tokens of our own requests there that are still to be computed. Read when asked for, like the four below
+    /// it: few policies do.
+    pub fn prefill_tokens(&self, i: usize) -> f64 {
+        self.endpoint(i).state.sheet.prefill_tokens.load(Ordering::Relaxed) as f64
+    }
+
+    /// Tokens of our own requests there: of their prompts what is still to be computed, and the whole output expected of
+    /// each until it ends.
+    pub fn outstanding_tokens(&self, i: usize) -> f64 {
+        self.endpoint(i).state.sheet.outstanding_tokens() as f64
+    }
+
+    /// Time to first token to expect there by those seen of our own requests, seconds, without the network: a peak mean,
+    /// which fades while none comes. `None` before the first.
+    pub fn latency(&self, i: usize) -> Option<f64> {
+        self.endpoint(i).state.sheet.latency().seconds(self.now)
+    }
+
+    /// How long the request has waited for its first token that the engine should be working on, seconds; 0 when none of
+    /// ours waits there.
+    pub fn waited(&self, i: usize) -> f64 {
+        self.endpoint(i).state.sheet.waited(self.now)
+    }
+
+    /// Round trip of the network to it, seconds; `None` before the first connection.
+    pub fn round_trip(&self, i: usize) -> Option<f64> {
+        known(self.endpoint(i).state.sheet.round_trip.get())
+    }
+
     /// Running mean of the prefill time of what was sent there, seconds; the pool's when nothing was.
     pub fn mean_service(&self, i: usize) -> f64 {
         known(self.ours(i).mean_service).unwrap_or(self.pool.mean_service)
@@ -184,6 +223,11 @@ impl Candidates<'_> {
     /// Learned speed of the endpoint.
     pub fn rates(&self, i: usize) -> Rates {
         self.table.rates[self.position(i)]
+    }
+
+    /// Prefills a second that the endpoint does of requests of the pool's mean size, by its learned rates.
+    pub fn speed(&self, i: usize) -> f64 {
+        1.0 / self.rates(i).prefill(self.pool.mean_uncached).max(LEAST_PREFILL)
     }
 
     /// Tokens of this request's prompt believed to be cached there.

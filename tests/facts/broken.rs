@@ -77,7 +77,8 @@ async fn a_page_that_breaks_leaves_the_decision_and_comes_back() {
     ];
     let runs = modes.map(|mode| async move {
         let sims = sims(2).await;
-        let gateway = Gateway::start(&config_for(&sims).with("policy: least_request")).await;
+        let gateway =
+            Gateway::start(&config_for(&sims).with("policy: least_request").with("scrape: {interval: 100ms}")).await;
         let url = sims[1].url();
         becomes(&gateway, &url, "fresh").await;
         let broke = Instant::now();

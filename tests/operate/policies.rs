@@ -2,7 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::harness::{Gateway, chat, config_for, eventually, sims};
+use http::Method;
+use serde_json::Value;
+
+use crate::explain::explained;
+use crate::harness::{Config, Gateway, chat, config_for, eventually, post, sims, streamed};
 
 const CHAT: &str = "/v1/chat/completions";
 
@@ -20,15 +24,16 @@ async fn answers(gateway: &Gateway) -> BTreeMap<String, usize> {
 async fn every_policy_serves_and_says_why() {
     let sims = sims(3).await;
     let policies: Vec<_> = spillway::Registry::default().policies().collect();
-    assert!(policies.len() >= 7, "{policies:?}");
+    assert!(policies.len() >= 13, "{policies:?}");
     for policy in policies {
         let gateway = Gateway::start(&config_for(&sims).with(&format!("policy: {policy}"))).await;
         let answers = answers(&gateway).await;
         assert_eq!(answers.len(), 3, "{policy} leaves an endpoint idle: {answers:?}");
         let reasons: &[&str] = match policy {
-            "adaptive" => &["cost", "owner"],
+            "adaptive" | "cache_aware" | "pxbs" => &["cost", "owner"],
+            "least_latency" => &["cost"],
             "ring" => &["owner", "spill"],
-            "round_robin" => &["rotate"],
+            "round_robin" | "weighted_round_robin" | "weighted_round_robin_learned" => &["rotate"],
             "random" => &["random"],
             _ => &["score"],
         };
@@ -46,7 +51,8 @@ async fn every_policy_serves_and_says_why() {
 #[tokio::test]
 async fn every_scorer_and_selection_serves() {
     let sims = sims(2).await;
-    let scorers = "queue: 2, running: 1, kv_cache: 2, prefix: 3, lora: 1, in_flight: 1, session: 0.5, expected_ttft: 4";
+    let registry = spillway::Registry::default();
+    let scorers = registry.scorers().map(|scorer| format!("{scorer}: 2")).collect::<Vec<_>>().join(", ");
     for select in ["max", "weighted_random", "power_of_two"] {
         let policy = format!("policy: {{custom: {{filters: [healthy], scorers: {{{scorers}}}, select: {select}}}}}");
         let gateway = Gateway::start(&config_for(&sims).with(&policy)).await;
@@ -59,9 +65,13 @@ async fn every_scorer_and_selection_serves() {
 async fn weights_share_turns_in_proportion() {
     let sims = sims(2).await;
     let heavy = format!("{{url: \"{}\", weight: 3}}", sims[1].url());
-    let gateway = Gateway::start(&config_for(&sims[..1]).endpoint(&heavy).with("policy: round_robin")).await;
-    let answers = answers(&gateway).await;
-    assert!((17..=19).contains(&answers["b"]), "three quarters of 24: {answers:?}");
+    let config = config_for(&sims[..1]).endpoint(&heavy);
+    let weighted = Gateway::start(&config.clone().with("policy: weighted_round_robin")).await;
+    let of_weighted = answers(&weighted).await;
+    assert!((17..=19).contains(&of_weighted["b"]), "three quarters of 24: {of_weighted:?}");
+    let equal = Gateway::start(&config.with("policy: round_robin")).await;
+    let of_equal = answers(&equal).await;
+    assert_eq!((of_equal["a"], of_equal["b"]), (12, 12), "round robin does not look at weights");
 }
 
 #[tokio::test]
@@ -81,4 +91,67 @@ async fn a_dead_endpoint_costs_no_policy_a_request() {
         (down == 1.0).then_some(())
     };
     eventually("the dead endpoint is known to be", down).await;
+}
+
+/// The endpoints of the only pool, as operators see them.
+async fn endpoints(gateway: &Gateway) -> Vec<Value> {
+    let pools = gateway.admin(Method::GET, "/pools", "").await.expect(200).json();
+    pools["main"]["endpoints"].as_array().unwrap().clone()
+}
+
+#[tokio::test]
+async fn every_policy_can_be_changed_to_the_next_without_a_restart() {
+    let sims = sims(3).await;
+    let plain = config_for(&sims);
+    let gateway = Gateway::start(&plain).await;
+    let registry = spillway::Registry::default();
+    let mut sent = 0.0;
+    for policy in registry.policies() {
+        gateway.rewrite(&plain.clone().with(&format!("policy: {policy}")));
+        gateway.admin(Method::POST, "/reload", "").await.expect(200);
+        let mut connection = gateway.h1().await;
+        for number in 0..6 {
+            let prompt = format!("question {number}");
+            let body = if number % 2 == 0 { streamed(&prompt, 2) } else { chat(&prompt) };
+            connection.call(post(CHAT, body)).await.expect(200);
+            sent += 1.0;
+        }
+        assert_eq!(explained(&gateway, chat("hello")).await["decision"]["policy"], policy);
+        assert_eq!(gateway.metric("spillway_picks_total", &[]).await, sent, "{policy}");
+    }
+    gateway.assert_idle().await;
+    for endpoint in endpoints(&gateway).await {
+        assert_eq!(endpoint["outstanding_tokens"], 0, "{endpoint:#}");
+    }
+}
+
+#[tokio::test]
+async fn first_tokens_and_the_round_trip_are_measured() {
+    let sims = sims(1).await;
+    let gateway = Gateway::start(&config_for(&sims).with("policy: least_latency")).await;
+    let before = &endpoints(&gateway).await[0];
+    assert!(before["latency_seconds"].is_null() && before["round_trip_seconds"].is_null(), "{before:#}");
+    gateway.post(CHAT, streamed("hello", 2)).await.expect(200);
+    let after = &endpoints(&gateway).await[0];
+    let (latency, round_trip) = (after["latency_seconds"].as_f64(), after["round_trip_seconds"].as_f64());
+    assert!(latency.is_some_and(|latency| (0.0..10.0).contains(&latency)), "{after:#}");
+    // On the loopback; the kernel rounds to microseconds, and no connection is without.
+    assert!(round_trip.is_some_and(|trip| trip > 0.0 && trip < 1.0), "{after:#}");
+}
+
+#[tokio::test]
+async fn the_gateways_zone_comes_from_the_file_and_changes_with_it() {
+    let sims = sims(2).await;
+    let config = |zone: &str| -> Config {
+        let pool = Config::default().top(&format!("zone: {zone}")).pool("main", &[]);
+        let pool = pool.with("policy: {custom: {scorers: {locality: 1}}}");
+        let endpoint =
+            |index: usize, zone: &str| format!("{{url: \"{}\", labels: {{zone: {zone}}}}}", sims[index].url());
+        pool.endpoint(&endpoint(0, "a")).endpoint(&endpoint(1, "b"))
+    };
+    let gateway = Gateway::start(&config("b")).await;
+    assert_eq!(explained(&gateway, chat("hello")).await["decision"]["chosen"], sims[1].url());
+    gateway.rewrite(&config("a"));
+    gateway.admin(Method::POST, "/reload", "").await.expect(200);
+    assert_eq!(explained(&gateway, chat("hello")).await["decision"]["chosen"], sims[0].url());
 }

@@ -12,7 +12,7 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use super::form::{parse_duration, parse_size, write_duration, write_size};
+use super::form::{parse_duration, parse_share, parse_size, write_duration, write_share, write_size};
 
 /// Largest [`count`]. Far above any count here, and within every integer type that holds one.
 const MAX_COUNT: u32 = 1_000_000;
@@ -95,6 +95,20 @@ pub(super) mod size {
             Value::String(text) => parse_size(&text).map_err(D::Error::custom),
             value => value.as_u64().ok_or_else(|| D::Error::custom("a size is text or a number")),
         }
+    }
+}
+
+/// A percentage.
+pub(super) mod share {
+    use super::{Deserialize, Deserializer, Serializer, parse_share, write_share};
+    use serde::de::Error as _;
+
+    pub(in crate::config) fn serialize<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&write_share(*value))
+    }
+
+    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+        parse_share(&String::deserialize(deserializer)?).map_err(D::Error::custom)
     }
 }
 
@@ -189,6 +203,11 @@ pub(super) fn span_or_auto(generator: &mut SchemaGenerator) -> Schema {
 /// Schema of a size; fields add `minimum` and `maximum` in bytes.
 pub(super) fn bytes(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": ["string", "integer"], "pattern": "^[0-9]+(B|KiB|MiB|GiB|TiB)?$", "x-form": "size"})
+}
+
+/// Schema of a part in percent.
+pub(super) fn percent(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)?%$", "x-form": "share"})
 }
 
 /// Schema of a whole number of at least one.

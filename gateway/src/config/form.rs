@@ -45,6 +45,7 @@ pub(super) fn check(form: &str, text: &str) -> Result<(), Refused> {
         },
         "duration or zero" => parse_duration(text).map(drop),
         "size" => parse_size(text).map(drop),
+        "share" => parse_share(text).map(drop),
         "address" => parse_address(text).map(drop),
         "url" => text.parse::<EndpointUrl>().map(drop).map_err(|error| error.0),
         "header" => check_header(text),
@@ -59,6 +60,7 @@ pub(super) fn describe(form: &str) -> &'static str {
     match form {
         "duration" | "duration or zero" => "a duration such as 250ms, 30s or 1m",
         "size" => "a size such as 64MiB or a number of bytes",
+        "share" => "a share such as 10%",
         "address" => "an IP address and port such as 0.0.0.0:8080",
         "url" => "a URL such as http://10.0.0.11:8000",
         "header" => "the name of a header",
@@ -121,6 +123,17 @@ pub(super) fn parse_size(text: &str) -> Result<u64, Refused> {
     }
 }
 
+/// Reads a percentage, fractions allowed, from 0 to 100. The sign is required: `0.5` might mean a half.
+pub(super) fn parse_share(text: &str) -> Result<f64, Refused> {
+    let digits = text.strip_suffix('%');
+    match decimal(digits.unwrap_or(text)) {
+        None => Err(Refused::new("is not a share such as 10%")),
+        Some(_) if digits.is_none() => Err(Refused::meant("has no percent sign", format_args!("{text}%"))),
+        Some(percent) if percent > 100.0 => Err(Refused::new("is more than 100%")),
+        Some(percent) => Ok(percent),
+    }
+}
+
 pub(super) fn parse_address(text: &str) -> Result<SocketAddr, Refused> {
     text.parse().map_err(|_| {
         let message = "is not an IP address and port such as 0.0.0.0:8080";
@@ -170,6 +183,10 @@ pub(super) fn write_duration(duration: Duration) -> String {
     }
 }
 
+pub(super) fn write_share(percent: f64) -> String {
+    format!("{percent}%")
+}
+
 pub(super) fn write_size(bytes: u64) -> String {
     let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
     match units.iter().find(|(shift, _)| bytes > 0 && bytes.is_multiple_of(1 << shift)) {
@@ -207,6 +224,19 @@ mod tests {
         {
             assert_eq!(parse_size(text).expect_err("not binary").hint.as_deref(), Some(hint), "{text}");
         }
+    }
+
+    #[test]
+    fn a_share_is_a_percentage_with_its_sign() {
+        for (text, percent) in [("10%", 10.0), ("0.5%", 0.5), ("0%", 0.0), ("100%", 100.0), ("33.3%", 33.3)] {
+            assert_eq!(parse_share(text), Ok(percent), "{text}");
+            assert_eq!(write_share(percent), text);
+        }
+        for text in ["", "%", "-1%", "101%", "1e1%", "10 %", "10%%", "ten%", ".5%", "inf%"] {
+            assert!(parse_share(text).is_err(), "{text:?} must be refused");
+        }
+        let hint = parse_share("0.5").expect_err("a half or half of a percent").hint;
+        assert_eq!(hint.as_deref(), Some("did you mean 0.5%?"));
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub(super) fn check(root: &Cursor<'_>, known: &Known, problems: &mut Vec<Problem
     for (name, pool) in root.entries_at("pools") {
         pool_name(name, &pool, problems);
         endpoints(&pool, problems);
-        policy(&pool, known, problems);
+        policies(&pool, known, problems);
         affinity(&pool, problems);
     }
 }
@@ -255,9 +255,17 @@ fn endpoints(pool: &Cursor<'_>, problems: &mut Vec<Problem>) {
     }
 }
 
+/// One policy, or the two of a trial.
+fn policies(pool: &Cursor<'_>, known: &Known, problems: &mut Vec<Problem>) {
+    let Some(written) = pool.at("policy") else { return };
+    for side in ["try", "control"].into_iter().filter_map(|side| written.at(side)) {
+        policy(&side, known, problems);
+    }
+    policy(&written, known, problems);
+}
+
 /// Names that the picker knows, weights that mean something.
-fn policy(pool: &Cursor<'_>, known: &Known, problems: &mut Vec<Problem>) {
-    let Some(policy) = pool.at("policy") else { return };
+fn policy(policy: &Cursor<'_>, known: &Known, problems: &mut Vec<Problem>) {
     if let Some(name) = policy.text() {
         named("policy", name, &known.policies, |message| policy.problem(message), problems);
     }

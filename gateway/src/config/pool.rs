@@ -22,8 +22,9 @@ pub struct Pool {
     #[serde(deserialize_with = "endpoints")]
     #[schemars(with = "Vec<Entry>", length(min = 1))]
     pub endpoints: Vec<Endpoint>,
-    /// How an endpoint is picked: the name of a policy, or `custom` with scorers of your choice.
-    pub policy: Policy,
+    /// How an endpoint is picked: the name of a policy, or `custom` with scorers of your choice, or two of these that are
+    /// compared.
+    pub policy: Policies,
     /// How requests that share a prompt prefix find the same endpoint; `off` then never looks at prompts.
     #[serde(with = "field::off")]
     #[schemars(schema_with = "affinity_or_off")]
@@ -56,7 +57,7 @@ impl Default for Pool {
         Self {
             engine: Engine::Auto,
             endpoints: Vec::new(),
-            policy: Policy::default(),
+            policy: Policies::default(),
             affinity: Some(Affinity::default()),
             limits: PoolLimits::default(),
             timeouts: Timeouts::default(),
@@ -144,6 +145,39 @@ fn endpoints<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Endpoint>
         Entry::Full(endpoint) => endpoint,
     };
     Ok(entries.into_iter().map(endpoint).collect())
+}
+
+/// How endpoints are picked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Policies {
+    /// By one policy.
+    One(Policy),
+    /// By two that are compared.
+    Trial(Trial),
+}
+
+impl Default for Policies {
+    fn default() -> Self {
+        Self::One(Policy::default())
+    }
+}
+
+/// Two policies side by side on live traffic. They share endpoints, load, beliefs and learning: what one does badly, the
+/// other one feels.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Trial {
+    /// The policy that is tried.
+    #[serde(rename = "try")]
+    pub tried: Policy,
+    /// The policy that it is compared with, which decides for the rest.
+    pub control: Policy,
+    /// Part of the traffic that `try` decides for. By ring key, so that a conversation stays on its side; a request without
+    /// one is drawn at random.
+    #[serde(rename = "share", with = "field::share")]
+    #[schemars(schema_with = "field::percent")]
+    pub share_percent: f64,
 }
 
 /// How an endpoint is picked.

@@ -31,7 +31,10 @@ impl<'a> Checker<'a> {
             return;
         }
         let fits = |branch: &&&'a Json| words(branch).next().is_none() && type_fits(branch, &cursor.node.value);
-        let Some(branch) = branches.iter().find(fits) else {
+        // Of several mappings, the one that has most of the keys written is meant; the first of equals.
+        let known =
+            |branch: &&&'a Json| cursor.entries().filter(|(key, _)| !branch["properties"][*key].is_null()).count();
+        let Some(branch) = branches.iter().filter(fits).rev().max_by_key(known) else {
             self.problems.push(wrong_type(&branches, cursor));
             return;
         };
@@ -74,8 +77,7 @@ impl<'a> Checker<'a> {
         for key in required.filter(|key| cursor.at(key).is_none()) {
             let path = super::cursor::join(&cursor.path, key);
             let hint = properties.and_then(|p| p.get(key)).map(|property| {
-                let names: Vec<String> = self.branches(property).iter().map(|branch| describe(branch)).collect();
-                format!("it is {}", either(&names))
+                format!("it is {}", either(&distinct(self.branches(property).iter().map(|branch| describe(branch)))))
             });
             self.problems.push(Problem::new(path, cursor.key, "is missing").with_hint(hint));
         }
@@ -188,7 +190,7 @@ fn wrong_type(branches: &[&Json], cursor: &Cursor<'_>) -> Problem {
     // `false` is another way to write `off`, not worth a word here.
     let mut expected: Vec<String> = choices.iter().filter(|word| *word != "false").cloned().collect();
     expected.extend(branches.iter().filter(|branch| words(branch).next().is_none()).map(|branch| describe(branch)));
-    let expected = either(&expected);
+    let expected = either(&distinct(expected.into_iter()));
     let value = &cursor.node.value;
     if matches!(value, Value::Null) {
         return cursor.key_problem(format!("has no value; expected {expected}"));
@@ -211,14 +213,29 @@ fn meant_value(branches: &[&Json], choices: &[String], value: &Value) -> Option<
             .map(|word| format!("did you mean {word}?"))
             .or_else(|| has_type("array").then(|| format!("did you mean [{}]?", text.escape_debug()))),
         Value::Number(number) if form.is_some() => {
-            let seconds = format!("{number}s");
-            form.filter(|form| form.starts_with("duration") && form::check(form, &seconds).is_ok())
-                .map(|_| format!("did you mean {seconds}?"))
+            let form = form.unwrap_or_default();
+            let unit = match form {
+                "share" => "%",
+                form if form.starts_with("duration") => "s",
+                _ => return None,
+            };
+            let written = format!("{number}{unit}");
+            form::check(form, &written).is_ok().then(|| format!("did you mean {written}?"))
         }
         Value::Number(number) if has_type("string") => Some(format!("put it in quotes: \"{number}\"")),
         Value::Bool(value) if has_type("string") && form.is_none() => Some(format!("put it in quotes: \"{value}\"")),
         _ => None,
     }
+}
+
+/// Each name once, where it came first.
+fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
+    names.fold(Vec::new(), |mut distinct, name| {
+        if !distinct.contains(&name) {
+            distinct.push(name);
+        }
+        distinct
+    })
 }
 
 /// Joins as a sentence does: `a`, `a or b`, `a, b or c`.

@@ -5,15 +5,16 @@
 mod walk;
 
 use crate::decide::bounds::Bounds;
-use crate::decide::known::KnownKeys;
 use crate::decide::scratch::Scratch;
 use crate::decide::{AffinityResult, NoPick, Reason};
 use crate::ledger::{self, Load};
 use crate::policy::{Plan, Ranking};
+use crate::pool::Pool;
 use crate::pool::topology::Topology;
 use crate::request::{RequestInfo, Turn};
 use crate::select::{self, Select};
 use crate::time::Time;
+use crate::trial::Arm;
 use crate::view::{Candidates, PoolView};
 
 /// Share of a prompt below which a cached prefix is a coincidence, such as a common greeting, and losing it is no spill.
@@ -21,8 +22,11 @@ const WORTH_COUNTING: f64 = 0.1;
 
 /// A request, and all that one decision about it is made from.
 pub(crate) struct Round<'a> {
+    pub(crate) pool: &'a Pool,
     pub(crate) topology: &'a Topology,
-    pub(crate) known: &'a KnownKeys,
+    pub(crate) plan: &'a Plan,
+    /// The arm of the trial that the plan is of.
+    pub(crate) arm: Option<Arm>,
     pub(crate) request: &'a RequestInfo,
     pub(crate) turn: Turn,
     pub(crate) now: Time,
@@ -49,17 +53,21 @@ pub(crate) struct Choice {
 impl<'a> Round<'a> {
     /// Looks at every endpoint and filters. On failure the table and the reasons of removal are there all the same.
     pub(crate) fn new(
+        pool: &'a Pool,
         topology: &'a Topology,
-        known: &'a KnownKeys,
+        (arm, plan): (Option<Arm>, &'a Plan),
         request: &'a RequestInfo,
         turn: Turn,
         now: Time,
-        view: PoolView,
         scratch: &'a mut Scratch,
     ) -> (Self, Result<(), NoPick>) {
+        let config = &topology.config;
+        let view = pool.tally.view(request, config.affinity.gateways, config.media_tokens, now);
         let mut round = Self {
+            pool,
             topology,
-            known,
+            plan,
+            arm,
             request,
             turn,
             now,
@@ -77,24 +85,14 @@ impl<'a> Round<'a> {
         (round, left)
     }
 
-    fn plan(&self) -> &'a Plan {
-        &self.topology.plan
-    }
-
     /// The ring key, unless affinity is off.
     pub(crate) fn ring_key(&self) -> Option<u64> {
-        self.request.prompt.ring_key.filter(|_| self.topology.config.affinity.enabled)
+        self.topology.ring_key(self.request)
     }
 
     /// The candidates that are left.
     pub(crate) fn candidates(&self) -> Candidates<'_> {
-        Candidates {
-            endpoints: &self.topology.endpoints,
-            table: &self.scratch.table,
-            positions: &self.scratch.kept,
-            pool: &self.view,
-            now: self.now,
-        }
+        self.topology.candidates(&self.scratch.table, &self.scratch.kept, &self.view, self.now)
     }
 
     fn see(&mut self) {
@@ -116,7 +114,7 @@ impl<'a> Round<'a> {
     }
 
     fn filter(&mut self) -> Result<(), NoPick> {
-        let Self { topology, request, scratch, now, view, .. } = self;
+        let Self { topology, plan, request, scratch, now, view, .. } = self;
         let count = scratch.table.len();
         scratch.keep.reset(count);
         scratch.kept.clear();
@@ -125,14 +123,8 @@ impl<'a> Round<'a> {
         }
         scratch.all.clear();
         scratch.all.extend(0..count as u32);
-        let candidates = Candidates {
-            endpoints: &topology.endpoints,
-            table: &scratch.table,
-            positions: &scratch.all,
-            pool: view,
-            now: *now,
-        };
-        for (filter, none) in &topology.plan.filters {
+        let candidates = topology.candidates(&scratch.table, &scratch.all, view, *now);
+        for (filter, none) in &plan.filters {
             scratch.keep.apply(&**filter, request, &candidates);
             if scratch.keep.left() == 0 {
                 return Err(*none);
@@ -152,14 +144,14 @@ impl<'a> Round<'a> {
 
     /// Ranks what the filters left: scores or costs into `totals`.
     pub(crate) fn rank(&mut self) {
-        let Self { topology, request, scratch, now, view, .. } = self;
+        let Self { topology, plan, request, scratch, now, view, .. } = self;
         let Scratch { table, kept, scores, terms, totals, .. } = &mut **scratch;
-        let candidates = Candidates { endpoints: &topology.endpoints, table, positions: kept, pool: view, now: *now };
+        let candidates = topology.candidates(table, kept, view, *now);
         let count = kept.len();
         totals.clear();
         totals.resize(count, 0.0);
         scores.clear();
-        match &topology.plan.ranking {
+        match &plan.ranking {
             Ranking::Equal => {}
             Ranking::Weighted(scorers) => {
                 scores.resize(count * scorers.len(), 0.0);
@@ -188,11 +180,11 @@ impl<'a> Round<'a> {
         if self.scratch.kept.is_empty() {
             return None;
         }
-        let select = self.plan().select;
+        let select = self.plan.select;
         let (candidate, reason, bound) = match select {
             Select::Walk => self.choose_on_walk(),
-            Select::Min { relative, seconds } => {
-                select::cheapest(&self.scratch.totals, relative, seconds, &mut self.scratch.tied);
+            Select::Min { relative, absolute } => {
+                select::cheapest(&self.scratch.totals, relative, absolute, &mut self.scratch.tied);
                 match self.owner_among_tied() {
                     Some(candidate) => (candidate, Reason::Owner, self.cap()),
                     None => (self.least_busy_tied(), Reason::Cost, self.cap()),
@@ -213,7 +205,10 @@ impl<'a> Round<'a> {
                 Reason::Random,
                 self.cap(),
             ),
-            Select::Rotate => (select::rotate(&self.candidates(), self.turn.rotation), Reason::Rotate, self.cap()),
+            Select::Rotate(shares) => {
+                let candidate = select::rotate(&self.candidates(), shares, self.turn.rotation);
+                (candidate, Reason::Rotate, self.cap())
+            }
         };
         let reason = if self.scratch.kept.len() == 1 { Reason::Only } else { reason };
         Some(Choice { candidate, reason, bound })
@@ -222,7 +217,7 @@ impl<'a> Round<'a> {
     fn least_busy_tied(&mut self) -> usize {
         let Self { topology, scratch, view, now, turn, .. } = self;
         let Scratch { table, kept, tied, busyness, .. } = &mut **scratch;
-        let candidates = Candidates { endpoints: &topology.endpoints, table, positions: kept, pool: view, now: *now };
+        let candidates = topology.candidates(table, kept, view, *now);
         select::least_busy(tied, busyness, &candidates, turn.rotation)
     }
 
@@ -255,7 +250,7 @@ impl<'a> Round<'a> {
     /// What the choice did for the prompt's prefix.
     pub(crate) fn affinity(&self, choice: Choice) -> AffinityResult {
         let position = self.position(choice);
-        if self.plan().select == Select::Walk {
+        if self.plan.select == Select::Walk {
             return match choice.reason {
                 _ if self.ring_key().is_none() => AffinityResult::None,
                 Reason::Spill => AffinityResult::Spill,

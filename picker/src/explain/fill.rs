@@ -15,9 +15,10 @@ impl Trace {
         let chosen = choice.map(|choice| round.position(choice));
         let affinity = choice.map(|choice| round.affinity(choice));
         round.complete_walk();
-        let plan = &round.topology.plan;
+        let plan = round.plan;
         *self = Self {
             policy: plan.name.clone(),
+            arm: round.arm,
             ring_key: round.ring_key().map(|key| format!("{key:016x}")),
             prompt_tokens: round.view.prompt_tokens as u32,
             output_tokens: round.view.output_tokens as u32,
@@ -72,6 +73,7 @@ fn endpoint(round: &Round<'_>, position: usize, chosen: Option<usize>) -> Endpoi
         prefills: ours.prefills,
         decodes: ours.decodes,
         pending_seconds: ours.pending,
+        outstanding_tokens: endpoint.state.sheet.outstanding_tokens(),
         cached_tokens: belief.cached_tokens,
         predicted_ttft_seconds: ours.pending + round.service(position),
         facts: facts(scraped),
@@ -80,7 +82,7 @@ fn endpoint(round: &Round<'_>, position: usize, chosen: Option<usize>) -> Endpoi
 
 fn values(round: &Round<'_>, candidate: usize) -> Vec<f64> {
     let scratch = &*round.scratch;
-    match &round.topology.plan.ranking {
+    match &round.plan.ranking {
         Ranking::Equal => Vec::new(),
         Ranking::Weighted(scorers) => {
             let count = scratch.kept.len();

@@ -6,11 +6,11 @@ use crate::explain::{EndpointTrace, FactTrace, Trace};
 
 impl fmt::Display for Trace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "policy {}, prompt {} tokens, output {} tokens",
-            self.policy, self.prompt_tokens, self.output_tokens
-        )?;
+        write!(f, "policy {}", self.policy)?;
+        if let Some(arm) = self.arm {
+            write!(f, " (arm {})", arm.as_str())?;
+        }
+        write!(f, ", prompt {} tokens, output {} tokens", self.prompt_tokens, self.output_tokens)?;
         match &self.ring_key {
             Some(key) => writeln!(f, ", ring key {key}")?,
             None => writeln!(f, ", no ring key")?,
@@ -36,14 +36,36 @@ impl Trace {
             "score" => format!("{} x{}", column.name, number(column.weight)),
             unit => format!("{} [{unit}]", column.name),
         }));
-        header.push(if self.lower_is_better { "cost [s]" } else { "score" }.to_owned());
-        let fixed =
-            ["ring", "load", "bound", "in flight", "prefill/decode", "outside", "ahead [s]", "cached", "ttft [s]"];
+        header.push(self.total_header());
+        let fixed = [
+            "ring",
+            "load",
+            "bound",
+            "in flight",
+            "prefill/decode",
+            "tokens",
+            "outside",
+            "ahead [s]",
+            "cached",
+            "ttft [s]",
+        ];
         header.extend(fixed.map(str::to_owned));
         let facts = self.endpoints.first().map(|endpoint| endpoint.facts.as_slice()).unwrap_or_default();
         header.extend(facts.iter().map(|fact| fact.name.to_owned()));
         header.push("facts age [s]".to_owned());
         header
+    }
+
+    /// The unit is shown where all terms share one.
+    fn total_header(&self) -> String {
+        if !self.lower_is_better {
+            return "score".to_owned();
+        }
+        let mut units = self.columns.iter().map(|column| column.unit.as_str());
+        match units.next() {
+            Some(unit) if units.all(|other| other == unit) => format!("cost [{unit}]"),
+            _ => "cost".to_owned(),
+        }
     }
 
     fn row(&self, endpoint: &EndpointTrace) -> Vec<String> {
@@ -62,6 +84,7 @@ impl Trace {
             prefills,
             decodes,
             pending_seconds,
+            outstanding_tokens,
             cached_tokens,
             predicted_ttft_seconds,
             facts,
@@ -80,6 +103,7 @@ impl Trace {
             optional(*bound),
             in_flight.to_string(),
             format!("{prefills}/{decodes}"),
+            outstanding_tokens.to_string(),
             number(*outside),
             number(*pending_seconds),
             format!("{cached_tokens:.0}"),

@@ -93,6 +93,42 @@ fn gaps_tell_the_cost_of_a_stream() {
 }
 
 #[test]
+fn a_slow_first_token_shows_at_once_and_fades_within_a_minute() {
+    let at = |ms: u64| Time::from_nanos(ms * 1_000_000);
+    let mut latency = PeakMean::default();
+    assert_eq!(latency.seconds(at(5)), None, "nothing is known before the first");
+    for i in 0..100 {
+        latency.observe(0.1, at(i * 100));
+    }
+    assert_near(latency.seconds(at(9_900)).unwrap(), 0.1, 0.01, "steady");
+    latency.observe(2.0, at(10_000));
+    assert_near(latency.seconds(at(10_000)).unwrap(), 2.0, 1e-9, "a peak counts whole");
+    for i in 1..=100 {
+        latency.observe(0.1, at(10_000 + i * 100));
+    }
+    assert_near(
+        latency.seconds(at(20_000)).unwrap(),
+        0.1 + 1.9 / std::f64::consts::E,
+        0.02,
+        "a third of it is left after ten seconds",
+    );
+    assert!(latency.seconds(at(80_000)).unwrap() < 0.01, "an endpoint that nobody asks becomes attractive again");
+}
+
+#[test]
+fn absurd_first_tokens_teach_nothing() {
+    let mut latency = PeakMean::default();
+    for seconds in [f64::NAN, f64::INFINITY, -1.0] {
+        latency.observe(seconds, Time::from_nanos(1));
+    }
+    assert_eq!(latency.seconds(Time::from_nanos(2)), None);
+    latency.observe(0.5, Time::from_nanos(5_000_000_000));
+    latency.observe(0.25, Time::from_nanos(1));
+    let seconds = latency.seconds(Time::from_nanos(1)).unwrap();
+    assert_near(seconds, 0.5, 1e-9, "time that runs backwards");
+}
+
+#[test]
 fn a_new_endpoint_starts_from_what_its_kind_has_learned() {
     let mut mean = ClassMean::default();
     assert_eq!(mean.mean(), Rates::default());

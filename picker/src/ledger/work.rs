@@ -15,6 +15,8 @@ pub(crate) struct Prefill {
     pub(crate) ticket: u64,
     /// What it counts in the ledger.
     pub(crate) size: u32,
+    /// Tokens of its prompt that are to be computed.
+    pub(crate) tokens: u32,
     /// How long its prefill takes, predicted.
     pub(crate) expected: Duration,
     /// When it is taken to be past its first token, where that cannot be seen.
@@ -27,6 +29,8 @@ pub(crate) struct Work {
     pending: VecDeque<Prefill>,
     /// Sum of `expected`; integer, so it returns to exactly zero.
     total: Duration,
+    /// Sum of `tokens`.
+    tokens: u64,
     /// When the engine turned to the head.
     head_since: Time,
     /// Whether a request whose first token cannot be seen has been pending since then: the gap then measures more than
@@ -39,15 +43,16 @@ pub(crate) struct Work {
 
 impl Work {
     /// Adds a request at the end and returns its ticket.
-    pub(crate) fn push(&mut self, size: u32, expected: Duration, leaves: Option<Time>, now: Time) -> u64 {
+    pub(crate) fn push(&mut self, size: u32, tokens: u32, expected: Duration, leaves: Option<Time>, now: Time) -> u64 {
         if self.pending.is_empty() {
             self.head_since = now;
             self.blurred = false;
         }
         let ticket = self.next_ticket;
         self.next_ticket += 1;
-        self.pending.push_back(Prefill { ticket, size, expected, leaves });
+        self.pending.push_back(Prefill { ticket, size, tokens, expected, leaves });
         self.total += expected;
+        self.tokens += u64::from(tokens);
         self.blurred |= leaves.is_some();
         self.next_leave = earliest(self.next_leave, leaves);
         ticket
@@ -92,6 +97,16 @@ impl Work {
         (self.total.saturating_sub(head), self.head_since + head)
     }
 
+    /// When the engine turned to the head; `None` when nothing is pending.
+    pub(crate) fn head_since(&self) -> Option<Time> {
+        (!self.pending.is_empty()).then_some(self.head_since)
+    }
+
+    /// Tokens of prompts still to be computed.
+    pub(crate) fn tokens(&self) -> u64 {
+        self.tokens
+    }
+
     /// Requests pending.
     pub(crate) fn len(&self) -> usize {
         self.pending.len()
@@ -107,6 +122,7 @@ impl Work {
         let at = self.pending.binary_search_by_key(&ticket, |prefill| prefill.ticket).ok()?;
         let prefill = self.pending.remove(at)?;
         self.total -= prefill.expected;
+        self.tokens -= u64::from(prefill.tokens);
         Some(prefill)
     }
 
@@ -142,8 +158,8 @@ mod tests {
     #[test]
     fn work_ahead_shrinks_with_the_head_only() {
         let mut work = Work::default();
-        work.push(1, 100 * MS, None, at(0));
-        work.push(1, 40 * MS, None, at(10));
+        work.push(1, 0, 100 * MS, None, at(0));
+        work.push(1, 0, 40 * MS, None, at(10));
         assert_eq!(ahead(&work, at(10)), 130 * MS);
         assert_eq!(ahead(&work, at(5_000)), 40 * MS, "a hanging head must not finish what waits behind it");
     }
@@ -151,8 +167,8 @@ mod tests {
     #[test]
     fn a_first_token_starts_the_next_head() {
         let mut work = Work::default();
-        let first = work.push(1, 100 * MS, None, at(0));
-        work.push(1, 40 * MS, None, at(10));
+        let first = work.push(1, 0, 100 * MS, None, at(0));
+        work.push(1, 0, 40 * MS, None, at(10));
         let (_, gap) = work.first_token(first, at(90)).unwrap();
         assert_eq!(gap, Some(90 * MS));
         assert_eq!(ahead(&work, at(100)), 30 * MS);
@@ -162,27 +178,28 @@ mod tests {
     #[test]
     fn a_request_without_a_visible_first_token_leaves_when_predicted() {
         let mut work = Work::default();
-        work.push(7, 50 * MS, Some(at(50)), at(0));
+        work.push(7, 300, 50 * MS, Some(at(50)), at(0));
         assert_eq!(work.settle(at(49)), None);
         assert_eq!(work.settle(at(50)).map(|prefill| prefill.size), Some(7));
         assert_eq!((work.len(), work.settle(at(60)), work.next_leave()), (0, None, None));
+        assert_eq!((work.tokens(), work.head_since()), (0, None));
         assert_eq!(ahead(&work, at(60)), Duration::ZERO);
     }
 
     #[test]
     fn gaps_that_hide_other_work_teach_nothing() {
         let mut work = Work::default();
-        let seen = work.push(1, 50 * MS, None, at(0));
-        work.push(1, 50 * MS, Some(at(100)), at(1));
+        let seen = work.push(1, 0, 50 * MS, None, at(0));
+        work.push(1, 0, 50 * MS, Some(at(100)), at(1));
         assert_eq!(work.first_token(seen, at(70)).unwrap().1, None);
     }
 
     #[test]
     fn removal_in_the_middle_leaves_the_head_alone() {
         let mut work = Work::default();
-        work.push(1, 100 * MS, None, at(0));
-        let middle = work.push(1, 40 * MS, None, at(10));
-        work.push(1, 5 * MS, None, at(10));
+        work.push(1, 0, 100 * MS, None, at(0));
+        let middle = work.push(1, 0, 40 * MS, None, at(10));
+        work.push(1, 0, 5 * MS, None, at(10));
         assert!(work.remove(middle, at(20)).is_some());
         assert_eq!(ahead(&work, at(20)), 85 * MS);
     }

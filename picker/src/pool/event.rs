@@ -3,6 +3,7 @@
 //! A flight that is dropped without an `Ended` event counts as a client that left: counts return, nothing is learned.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::facts::Facts;
 use crate::flight::Flight;
@@ -44,6 +45,14 @@ pub enum Event<'a> {
         endpoint: Slot,
         /// Whether it drains.
         draining: bool,
+    },
+    /// The connection stands on which the request goes out. Without this event the time to connect counts as the
+    /// endpoint's own.
+    Connected {
+        /// The request.
+        flight: &'a mut Flight,
+        /// What a packet takes there and back on that connection, when known.
+        round_trip: Option<Duration>,
     },
     /// The first output token of a streaming request arrived. Ignored for other requests and when repeated.
     FirstToken {

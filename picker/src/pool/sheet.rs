@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::learn::Rates;
+use crate::learn::{PeakMean, Rates};
 use crate::ledger::work::Work;
 use crate::pool::Freshness;
 use crate::time::Time;
@@ -61,6 +61,16 @@ pub(crate) struct Sheet {
     t0: Number,
     t1: Number,
     pub(crate) mean_service: Number,
+    // From here on only some policies read.
+    latency: Number,
+    latency_at: AtomicU64,
+    /// Seconds a packet takes there and back.
+    pub(crate) round_trip: Number,
+    head_since: AtomicU64,
+    /// Prompt tokens of ours that are still to be computed.
+    pub(crate) prefill_tokens: AtomicU64,
+    /// Output tokens expected by our requests there, whole until each ends.
+    pub(crate) output_tokens: AtomicU64,
 }
 
 impl Default for Sheet {
@@ -89,6 +99,12 @@ impl Default for Sheet {
             t0: Number::new(rates.t0),
             t1: Number::new(rates.t1),
             mean_service: unknown(),
+            latency: unknown(),
+            latency_at: AtomicU64::default(),
+            round_trip: unknown(),
+            head_since: AtomicU64::new(NEVER),
+            prefill_tokens: AtomicU64::default(),
+            output_tokens: AtomicU64::default(),
         }
     }
 }
@@ -136,6 +152,30 @@ impl Sheet {
         self.behind_head.store(nanos(behind_head), Ordering::Relaxed);
         self.head_done.store(head_done.as_nanos(), Ordering::Relaxed);
         self.next_leave.store(work.next_leave().map_or(NEVER, Time::as_nanos), Ordering::Relaxed);
+        self.head_since.store(work.head_since().map_or(NEVER, Time::as_nanos), Ordering::Relaxed);
+        self.prefill_tokens.store(work.tokens(), Ordering::Relaxed);
+    }
+
+    /// Tokens of ours that are still to be computed or expected to be produced.
+    pub(crate) fn outstanding_tokens(&self) -> u64 {
+        self.prefill_tokens.load(Ordering::Relaxed) + self.output_tokens.load(Ordering::Relaxed)
+    }
+
+    /// How long the request has waited that the engine should be working on, seconds; 0 when there is none.
+    pub(crate) fn waited(&self, now: Time) -> f64 {
+        // `NEVER` is later than any time.
+        seconds(now.as_nanos().saturating_sub(self.head_since.load(Ordering::Relaxed)))
+    }
+
+    /// How long first tokens took.
+    pub(crate) fn latency(&self) -> PeakMean {
+        PeakMean { seconds: self.latency.get(), at: Time::from_nanos(self.latency_at.load(Ordering::Relaxed)) }
+    }
+
+    pub(crate) fn set_latency(&self, latency: PeakMean) {
+        let PeakMean { seconds, at } = latency;
+        self.latency.set(seconds);
+        self.latency_at.store(at.as_nanos(), Ordering::Relaxed);
     }
 
     /// Seconds of work ahead of a new request.

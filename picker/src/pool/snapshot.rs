@@ -54,6 +54,12 @@ pub struct EndpointSnapshot {
     pub load: f64,
     /// Seconds of prefill ahead.
     pub pending_seconds: f64,
+    /// Tokens of ours there that are still to be computed or expected to be produced.
+    pub outstanding_tokens: u64,
+    /// Time to first token to expect by those seen lately, without the network; fades while there are none.
+    pub latency_seconds: Option<f64>,
+    /// Round trip of the network, as of the latest connection used.
+    pub round_trip_seconds: Option<f64>,
     /// Learned fixed cost of a prefill, seconds.
     pub prefill_fixed_seconds: f64,
     /// Learned cost of an uncached token, seconds.
@@ -92,6 +98,9 @@ impl EndpointSnapshot {
             decodes: ours.decodes,
             load: f64::from(ours.load.units) / f64::from(UNIT),
             pending_seconds: ours.pending,
+            outstanding_tokens: sheet.outstanding_tokens(),
+            latency_seconds: sheet.latency().seconds(now),
+            round_trip_seconds: known(sheet.round_trip.get()),
             prefill_fixed_seconds: rates.a,
             prefill_token_seconds: rates.b,
             decode_fixed_seconds: rates.t0,

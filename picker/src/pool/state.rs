@@ -42,6 +42,8 @@ pub(crate) struct State {
 struct Book {
     work: Work,
     decodes: u32,
+    /// Output tokens expected by what is in flight.
+    output: u64,
     standing: Standing,
     speed: Speed,
     /// Our requests in flight per adapter; a handful of entries.
@@ -61,8 +63,10 @@ pub(crate) struct Dispatch<'a> {
     pub(crate) streams: bool,
     /// The adapter it needs.
     pub(crate) adapter: Option<&'a Arc<str>>,
-    /// Tokens it will add to the key-value cache.
-    pub(crate) tokens: f64,
+    /// Tokens of its prompt that are to be computed.
+    pub(crate) uncached: f64,
+    /// Tokens it is expected to produce.
+    pub(crate) output: u32,
 }
 
 impl State {
@@ -84,7 +88,8 @@ impl State {
         let mut book = self.book();
         self.settle_book(&mut book, now);
         let leaves = (!dispatch.streams).then(|| now + dispatch.ttft);
-        let ticket = book.work.push(dispatch.size, dispatch.service, leaves, now);
+        let ticket = book.work.push(dispatch.size, dispatch.uncached as u32, dispatch.service, leaves, now);
+        book.output += u64::from(dispatch.output);
         if let Some(adapter) = dispatch.adapter {
             match book.adapters.iter_mut().find(|(name, _)| name == adapter) {
                 Some((_, count)) => *count += 1,
@@ -95,15 +100,19 @@ impl State {
         self.sheet.mean_service.set(if mean.is_nan() { service } else { mean + SERVICE_WEIGHT * (service - mean) });
         let kv_tokens = self.sheet.kv_tokens.get();
         if kv_tokens > 0.0 {
-            self.sheet.kv_added.set(self.sheet.kv_added.get() + dispatch.tokens / kv_tokens);
+            let added = dispatch.uncached + f64::from(dispatch.output);
+            self.sheet.kv_added.set(self.sheet.kv_added.get() + added / kv_tokens);
         }
         self.publish(&book);
         ticket
     }
 
-    /// The first token of a streaming request came.
-    pub(crate) fn first_token(&self, ticket: u64, uncached: f64, now: Time) {
+    /// The first token of a streaming request came, `latency` after the endpoint had the request.
+    pub(crate) fn first_token(&self, ticket: u64, uncached: f64, latency: Duration, now: Time) {
         let mut book = self.book();
+        let mut peak = self.sheet.latency();
+        peak.observe(latency.as_secs_f64(), now);
+        self.sheet.set_latency(peak);
         self.settle_book(&mut book, now);
         if let Some((prefill, gap)) = book.work.first_token(ticket, now) {
             self.decodes(&mut book, prefill.size);
@@ -126,8 +135,9 @@ impl State {
         self.sheet.set_rates(book.speed.rates());
     }
 
-    /// A request ended: takes back all that it holds. `worked` when the endpoint did something for it.
-    pub(crate) fn ended(&self, ticket: u64, adapter: Option<&Arc<str>>, worked: bool, now: Time) {
+    /// A request ended: takes back all that it holds. `output` is what was expected of it; `worked` when the endpoint did
+    /// something for it.
+    pub(crate) fn ended(&self, ticket: u64, output: u32, adapter: Option<&Arc<str>>, worked: bool, now: Time) {
         let mut book = self.book();
         self.settle_book(&mut book, now);
         if let Some(prefill) = book.work.remove(ticket, now) {
@@ -136,6 +146,7 @@ impl State {
             book.decodes = book.decodes.saturating_sub(1);
             self.ledger.release(DECODE);
         }
+        book.output = book.output.saturating_sub(u64::from(output));
         if let Some(at) = adapter.and_then(|adapter| book.adapters.iter().position(|(name, _)| name == adapter)) {
             book.adapters[at].1 -= 1;
             if book.adapters[at].1 == 0 {
@@ -245,6 +256,7 @@ impl State {
 
     fn publish(&self, book: &Book) {
         self.sheet.set_work(&book.work);
+        self.sheet.output_tokens.store(book.output, Ordering::Relaxed);
         self.sheet.decodes.store(book.decodes, Ordering::Relaxed);
         self.sheet.frozen.store(book.standing.is_frozen(), Ordering::Relaxed);
     }

@@ -7,16 +7,19 @@ use std::time::Duration;
 use crate::config::PoolConfig;
 use crate::facts::standing::stale_after;
 use crate::index::Index;
-use crate::policy::Plan;
 use crate::pool::{Endpoint, Slot};
+use crate::request::RequestInfo;
 use crate::ring::Ring;
-use crate::view::table::Member;
+use crate::time::Time;
+use crate::trial::Plans;
+use crate::view::table::{Member, Table};
+use crate::view::{Candidates, PoolView};
 
 /// What one decision takes as given.
 #[derive(Clone, Debug)]
 pub(crate) struct Topology {
     pub(crate) config: PoolConfig,
-    pub(crate) plan: Arc<Plan>,
+    pub(crate) plans: Arc<Plans>,
     pub(crate) endpoints: Arc<[Arc<Endpoint>]>,
     /// The same in the same order, as decisions read them.
     pub(crate) members: Arc<[Member]>,
@@ -30,10 +33,10 @@ pub(crate) struct Topology {
 }
 
 impl Topology {
-    pub(crate) fn new(config: PoolConfig, plan: Arc<Plan>, index: Arc<Index>) -> Self {
+    pub(crate) fn new(config: PoolConfig, plans: Arc<Plans>, index: Arc<Index>) -> Self {
         Self {
             config,
-            plan,
+            plans,
             endpoints: Arc::new([]),
             members: Arc::new([]),
             ring: Arc::default(),
@@ -44,8 +47,8 @@ impl Topology {
     }
 
     /// The same endpoints under another configuration.
-    pub(crate) fn configured(&self, config: PoolConfig, plan: Arc<Plan>, index: Arc<Index>) -> Self {
-        Self { config, plan, index, ..self.clone() }
+    pub(crate) fn configured(&self, config: PoolConfig, plans: Arc<Plans>, index: Arc<Index>) -> Self {
+        Self { config, plans, index, ..self.clone() }
     }
 
     /// Other endpoints under the same configuration.
@@ -100,8 +103,25 @@ impl Topology {
         self.position(slot).map(|position| &self.endpoints[position])
     }
 
-    /// Whether decisions depend on where prefixes are believed to be.
+    /// Whether it matters where prefixes are believed to be. In a trial one arm that asks is enough: what the other sends
+    /// fills the same caches, and both are measured by the same beliefs.
     pub(crate) fn reads_prefixes(&self) -> bool {
-        self.config.affinity.enabled && self.plan.reads_prefixes()
+        self.config.affinity.enabled && self.plans.reads_prefixes()
+    }
+
+    /// The ring key, unless affinity is off.
+    pub(crate) fn ring_key(&self, request: &RequestInfo) -> Option<u64> {
+        request.prompt.ring_key.filter(|_| self.config.affinity.enabled)
+    }
+
+    /// The endpoints at `positions`, as a decision sees them.
+    pub(crate) fn candidates<'a>(
+        &'a self,
+        table: &'a Table,
+        positions: &'a [u32],
+        pool: &'a PoolView,
+        now: Time,
+    ) -> Candidates<'a> {
+        Candidates { endpoints: &self.endpoints, table, positions, pool, zone: self.config.zone.as_deref(), now }
     }
 }

@@ -5,7 +5,6 @@
 
 use std::sync::Mutex;
 
-use crate::cost::adaptive::Adaptive;
 use crate::cost::{Cost, Terms};
 use crate::request::RequestInfo;
 use crate::scorer::{NEUTRAL, Scorer, min_max, with_mean};
@@ -146,25 +145,73 @@ impl Scorer for Session {
     }
 }
 
-/// The least expected cost of `adaptive` over that of the candidate, for mixes with other scorers.
-#[derive(Debug, Default)]
-pub(crate) struct ExpectedTtft {
+/// Fewest tokens outstanding for its weight, scaled between the least and the most: of the prompts of our requests what is
+/// still to be computed, and the output expected of each until it ends. Exact as far as the prompt is known; what others
+/// send is not seen.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tokens;
+
+impl Scorer for Tokens {
+    fn name(&self) -> &'static str {
+        "tokens"
+    }
+
+    fn score(&self, _: &RequestInfo, candidates: &Candidates<'_>, scores: &mut [f64]) {
+        for (i, score) in scores.iter_mut().enumerate() {
+            *score = candidates.outstanding_tokens(i) / candidates.endpoint(i).weight;
+        }
+        min_max(scores);
+    }
+}
+
+/// 1 where the label `zone` names the gateway's own zone, 0 where it names another; neutral for an endpoint without that
+/// label, and for all when the gateway was told no zone.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Locality;
+
+impl Scorer for Locality {
+    fn name(&self) -> &'static str {
+        "locality"
+    }
+
+    fn score(&self, _: &RequestInfo, candidates: &Candidates<'_>, scores: &mut [f64]) {
+        for (i, score) in scores.iter_mut().enumerate() {
+            *score = match (candidates.zone(), candidates.endpoint(i).labels.get("zone")) {
+                (Some(own), Some(zone)) if own == zone => 1.0,
+                (Some(_), Some(_)) => 0.0,
+                _ => NEUTRAL,
+            };
+        }
+    }
+}
+
+/// The least cost over that of the candidate, for mixes of a cost with other scorers: half as good is twice as dear.
+/// `expected_ttft` is the cost of `adaptive`, `latency` that of `least_latency`.
+#[derive(Debug)]
+pub(crate) struct Cheapness<C> {
+    name: &'static str,
+    cost: C,
     /// Reused; a second thread at the same time allocates its own.
     terms: Mutex<Terms>,
 }
 
-impl Scorer for ExpectedTtft {
+impl<C: Cost> Cheapness<C> {
+    pub(crate) fn new(name: &'static str, cost: C) -> Self {
+        Self { name, cost, terms: Mutex::default() }
+    }
+}
+
+impl<C: Cost> Scorer for Cheapness<C> {
     fn name(&self) -> &'static str {
-        "expected_ttft"
+        self.name
     }
 
     fn score(&self, request: &RequestInfo, candidates: &Candidates<'_>, scores: &mut [f64]) {
         let mut own = Terms::default();
         let mut shared = self.terms.try_lock();
         let terms = shared.as_deref_mut().unwrap_or(&mut own);
-        let cost = Adaptive;
-        terms.reset(candidates.len(), cost.terms().len());
-        cost.cost(request, candidates, terms);
+        terms.reset(candidates.len(), self.cost.terms().len());
+        self.cost.cost(request, candidates, terms);
         for (i, score) in scores.iter_mut().enumerate() {
             *score = terms.total(i).max(f64::MIN_POSITIVE);
         }

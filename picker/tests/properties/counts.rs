@@ -6,7 +6,7 @@ use spillway_picker::pool::{Event, Outcome};
 use spillway_picker::registry::Registry;
 use spillway_picker::request::Turn;
 
-use crate::support::{Fleet, at, config, hash, plain, request, specs};
+use crate::support::{Fleet, at, config, hash, plain, policies, request, specs};
 
 const OUTCOMES: [Outcome; 8] = [
     Outcome::Completed,
@@ -28,6 +28,7 @@ fn assert_idle(fleet: &Fleet, now: u64) {
             endpoint.id
         );
         assert!(endpoint.load == 0.0 && endpoint.pending_seconds == 0.0, "{endpoint:?}");
+        assert_eq!(endpoint.outstanding_tokens, 0, "{} must be idle", endpoint.id);
     }
 }
 
@@ -132,7 +133,7 @@ fn an_endpoint_that_comes_back_is_in_service() {
 
 #[test]
 fn threads_that_come_and_go_leave_nothing_behind() {
-    for policy in ["adaptive", "ring", "hyperpod", "power_of_two"] {
+    for policy in policies() {
         let fleet = Fleet::new(config(policy), 5);
         std::thread::scope(|scope| {
             for thread in 0..4_u64 {

@@ -3,7 +3,7 @@
 use spillway_picker::explain::Trace;
 use spillway_picker::pool::{Event, Outcome};
 
-use crate::support::{Fleet, at, config, page, plain, request};
+use crate::support::{Fleet, at, config, page, plain, policies, request};
 
 fn busy(policy: &str) -> (Fleet, Vec<spillway_picker::decide::Pick>) {
     let mut fleet = Fleet::new(config(policy), 5);
@@ -23,7 +23,7 @@ fn busy(policy: &str) -> (Fleet, Vec<spillway_picker::decide::Pick>) {
 
 #[test]
 fn explain_names_the_choice_of_decide_and_changes_nothing() {
-    for policy in ["adaptive", "ring", "hyperpod", "least_request", "power_of_two", "round_robin", "random"] {
+    for policy in policies() {
         let (mut fleet, _held) = busy(policy);
         for i in 0..20 {
             let (request, now) = (request(i % 6, 4_000), at(3_000 + i));

@@ -3,8 +3,11 @@
 mod adaptive;
 mod counts;
 mod events;
+mod every_policy;
 mod explain;
 mod facts;
+mod latency;
 mod policies;
 mod ring;
 mod support;
+mod trial;

@@ -1,18 +1,23 @@
 //! The named policies, and policies put together from parts.
 
+#![expect(clippy::float_cmp, reason = "costs compared here are counts and their products, exact as f64")]
+
+use std::sync::Arc;
+
 use proptest::prelude::*;
 use spillway_picker::config::{Custom, Policy, PoolConfig};
 use spillway_picker::explain::Trace;
 use spillway_picker::facts::Facts;
 use spillway_picker::filter::{Filter, Keep};
-use spillway_picker::pool::Pool;
+use spillway_picker::pool::{Outcome, Pool};
+use spillway_picker::prefix::block_end;
 use spillway_picker::registry::Registry;
 use spillway_picker::request::{RequestInfo, Turn};
 use spillway_picker::scorer::Scorer;
 use spillway_picker::select::Select;
 use spillway_picker::view::Candidates;
 
-use crate::support::{Fleet, at, config, counted, page, plain, request, specs};
+use crate::support::{Fleet, at, config, counted, hash, page, plain, policies, prompt, request, specs};
 
 fn custom(scorers: &[&str]) -> PoolConfig {
     let scorers = scorers.iter().map(|name| ((*name).to_owned(), 1.0)).collect();
@@ -20,26 +25,46 @@ fn custom(scorers: &[&str]) -> PoolConfig {
 }
 
 #[test]
-fn round_robin_takes_turns_and_minds_weights() {
-    let mut fleet = Fleet::new(config("round_robin"), 4);
-    let picks: Vec<_> = (0..40).map(|_| fleet.pick(&plain(10), at(0))).collect();
-    assert!(counted(&picks).values().all(|count| *count == 10), "{:?}", counted(&picks));
-    let mut weighted = specs(3);
-    weighted[0].weight = 2.0;
-    let mut fleet = Fleet::of(config("round_robin"), weighted);
-    let picks: Vec<_> = (0..400).map(|_| fleet.pick(&plain(10), at(0))).collect();
-    let heavy = counted(&picks)[&fleet.pool.endpoints()[0].id];
-    assert!((195..=205).contains(&heavy), "half of the weight, {heavy} of 400 turns");
+fn round_robin_takes_turns_whatever_the_weights() {
+    for weight in [1.0, 5.0] {
+        let mut specs = specs(4);
+        specs[0].weight = weight;
+        let mut fleet = Fleet::of(config("round_robin"), specs);
+        let picks: Vec<_> = (0..40).map(|_| fleet.pick(&plain(10), at(0))).collect();
+        assert!(counted(&picks).values().all(|count| *count == 10), "weight {weight}: {:?}", counted(&picks));
+    }
 }
 
 #[test]
-fn random_follows_the_weights() {
+fn weighted_round_robin_is_smooth() {
     let mut weighted = specs(3);
-    weighted[2].weight = 2.0;
-    let mut fleet = Fleet::of(config("random"), weighted);
-    let picks: Vec<_> = (0..4_000).map(|_| fleet.pick(&plain(10), at(0))).collect();
-    let heavy = counted(&picks)[&fleet.pool.endpoints()[2].id];
-    assert!((1_850..=2_150).contains(&heavy), "half of the weight, {heavy} of 4,000");
+    weighted[0].weight = 2.0;
+    let mut fleet = Fleet::of(config("weighted_round_robin"), weighted);
+    let heavy = fleet.slot(0);
+    let picks: Vec<_> = (0..400).map(|_| fleet.pick(&plain(10), at(0)).endpoint.slot == heavy).collect();
+    for (at, window) in picks.windows(8).enumerate() {
+        let count = window.iter().filter(|is_heavy| **is_heavy).count();
+        assert!((3..=5).contains(&count), "half of the weight, {count} of the 8 turns from {at} on");
+    }
+}
+
+#[test]
+fn learned_weights_follow_the_speed_and_not_the_weight() {
+    let mut weighted = specs(2);
+    weighted[1].weight = 9.0;
+    let mut fleet = Fleet::of(config("weighted_round_robin_learned"), weighted);
+    let mut now = 0;
+    for i in 0..200_u64 {
+        let bytes = 4_000 + hash(i) % 8 * 1_000;
+        let mut pick = fleet.pick(&plain(bytes), at(now));
+        // A token is four bytes: 20 us a token there, 60 us here.
+        let slowness = if pick.endpoint.slot == fleet.slot(0) { 1 } else { 3 };
+        fleet.first_token(&mut pick, at(now + slowness * bytes / 4 * 20 / 1_000));
+        now += 1_000;
+    }
+    let picks: Vec<_> = (0..400).map(|_| fleet.pick(&plain(8_000), at(now))).collect();
+    let fast = counted(&picks)[&fleet.pool.endpoints()[0].id];
+    assert!((285..=315).contains(&fast), "three times as fast is three of four turns, {fast} of 400");
 }
 
 #[test]
@@ -54,7 +79,7 @@ fn least_request_levels_the_counts() {
 
 #[test]
 fn a_large_fleet_never_funnels_onto_one_endpoint() {
-    for policy in ["adaptive", "hyperpod", "least_request", "power_of_two", "ring"] {
+    for policy in policies().into_iter().filter(|policy| *policy != "random") {
         let mut fleet = Fleet::new(config(policy), 200);
         let _held: Vec<_> = (0..50).map(|i| fleet.pick(&request(i, 2_000), at(i))).collect();
         let most = fleet.in_flight(at(50)).into_iter().max().expect("two hundred endpoints");
@@ -74,6 +99,97 @@ fn hyperpod_prefers_the_holder_of_a_prefix() {
     assert_eq!(names, [("queue", 2.0), ("kv_cache", 2.0), ("prefix", 3.0)]);
     let first = fleet.pick(&request(1, 8_000), at(0));
     assert_eq!(fleet.pick(&request(1, 8_000), at(1)).endpoint.slot, first.endpoint.slot, "the prefix is there");
+}
+
+#[test]
+fn cache_aware_keeps_to_the_longest_prefix_until_loads_differ_too_much() {
+    let mut fleet = Fleet::new(config("cache_aware"), 3);
+    let home = fleet.pick(&request(1, 8_000), at(0)).endpoint.slot;
+    let mut held: Vec<_> = (0..64).map(|_| fleet.pick(&request(1, 8_000), at(0))).collect();
+    assert!(held.iter().all(|pick| pick.endpoint.slot == home), "64 more on one endpoint is still balanced");
+    assert!(fleet.explain(&request(1, 8_000), at(0)).chosen == Some(held[0].endpoint.id.clone()));
+    held.push(fleet.pick(&request(1, 8_000), at(0)));
+    let next = fleet.pick(&request(1, 8_000), at(0));
+    assert_ne!(next.endpoint.slot, home, "65 are not, and the shortest queue gets it");
+    let trace = fleet.explain(&request(1, 8_000), at(0));
+    let loads: Vec<_> = trace.endpoints.iter().map(|endpoint| endpoint.total.expect("none is filtered")).collect();
+    assert_eq!(loads.iter().sum::<f64>(), 66.0, "what is in flight: {trace}");
+}
+
+#[test]
+fn cache_aware_sends_what_is_mostly_new_to_the_least_loaded() {
+    let mut fleet = Fleet::new(config("cache_aware"), 3);
+    let mut kin = (*prompt(1, 16_384)).clone();
+    let _first = fleet.pick(&request(1, 16_384), at(0));
+    // The first quarter of the bytes in common.
+    kin.blocks = (0..kin.blocks.len())
+        .map(|i| if block_end(i) <= 4_096 { kin.blocks[i] } else { hash(77 << 20 | i as u64) })
+        .collect();
+    let kin = RequestInfo { prompt: Arc::new(kin), ..request(0, 0) };
+    let trace = fleet.explain(&kin, at(0));
+    let total = |trace: &Trace| trace.endpoints.iter().map(|one| one.total.expect("none is filtered")).sum::<f64>();
+    assert_eq!(total(&trace), 1.0, "a quarter is too little to go by, so loads are compared: {trace}");
+    let trace = fleet.explain(&request(1, 16_384), at(0));
+    assert!(total(&trace) > 8_000.0, "what is missing is compared, in tokens: {trace}");
+}
+
+#[test]
+fn pxbs_multiplies_the_work_ahead_by_the_batch() {
+    let mut fleet = Fleet::new(config("pxbs"), 2);
+    let first = fleet.pick(&plain(4_000), at(0));
+    let position = first.endpoint.slot.index();
+    let trace = fleet.explain(&plain(2_000), at(0));
+    let total = |trace: &Trace, position: usize| trace.endpoints[position].total.expect("none is filtered");
+    assert_eq!(total(&trace, position), (1_000.0 + 500.0) * 2.0, "{trace}");
+    assert_eq!(total(&trace, 1 - position), 500.0, "{trace}");
+    // Many streams without work ahead weigh less than one long prompt.
+    let mut streams = Vec::new();
+    for _ in 0..3 {
+        let mut stream = fleet.pick(&plain(400), at(0));
+        assert_ne!(stream.endpoint.slot.index(), position);
+        fleet.first_token(&mut stream, at(10));
+        streams.push(stream);
+    }
+    let trace = fleet.explain(&plain(400), at(10));
+    assert_eq!(total(&trace, position), (1_000.0 + 100.0) * 2.0, "{trace}");
+    assert_eq!(total(&trace, 1 - position), 100.0 * 4.0, "{trace}");
+}
+
+#[test]
+fn least_tokens_counts_prompts_until_the_first_token_and_outputs_until_the_end() {
+    let mut fleet = Fleet::new(config("least_tokens"), 2);
+    let sized = |bytes, output| RequestInfo { max_tokens: Some(output), ..plain(bytes) };
+    let tokens = |fleet: &Fleet, now| -> Vec<u64> {
+        fleet.pool.snapshot(at(now)).iter().map(|endpoint| endpoint.outstanding_tokens).collect()
+    };
+    let mut long = fleet.pick(&sized(40_000, 10), at(0));
+    let position = long.endpoint.slot.index();
+    let short: Vec<_> = (0..5).map(|_| fleet.pick(&sized(400, 10), at(0))).collect();
+    assert!(
+        short.iter().all(|pick| pick.endpoint.slot != long.endpoint.slot),
+        "five short ones are less than one long"
+    );
+    assert_eq!((tokens(&fleet, 0)[position], tokens(&fleet, 0)[1 - position]), (10_010, 550));
+    fleet.first_token(&mut long, at(100));
+    assert_eq!(tokens(&fleet, 100)[position], 10, "the prompt is computed, the output is to come");
+    assert_eq!(fleet.pick(&sized(400, 10), at(100)).endpoint.slot, long.endpoint.slot);
+    fleet.end(long, Outcome::Completed, at(200));
+    drop(short);
+    assert_eq!(tokens(&fleet, 200), [0, 0]);
+}
+
+#[test]
+fn locality_prefers_the_gateways_own_zone_and_holds_nothing_against_the_unlabelled() {
+    let mut zoned = specs(3);
+    zoned[1].labels.insert("zone".to_owned(), "b".to_owned());
+    zoned[2].labels.insert("zone".to_owned(), "a".to_owned());
+    let values = |zone: Option<&str>| -> Vec<f64> {
+        let config = PoolConfig { zone: zone.map(Into::into), ..custom(&["locality"]) };
+        let trace = Fleet::of(config, zoned.clone()).explain(&plain(10), at(0));
+        trace.endpoints.iter().map(|endpoint| endpoint.values[0]).collect()
+    };
+    assert_eq!(values(Some("a")), [0.5, 0.0, 1.0]);
+    assert_eq!(values(None), [0.5; 3], "a gateway that knows no zone has no near endpoint");
 }
 
 /// Sends everything to the endpoint with the last id.
@@ -127,9 +243,9 @@ proptest! {
         pages in proptest::collection::vec(proptest::option::of((0_u8..3, 0_u8..3, 0.0_f64..1.2)), 2..8),
         sent in 0_u64..20,
     ) {
-        const SCORERS: [&str; 8] =
-            ["queue", "running", "kv_cache", "prefix", "lora", "in_flight", "session", "expected_ttft"];
-        let mut fleet = Fleet::new(custom(&SCORERS), pages.len());
+        let registry = Registry::default();
+        let scorers: Vec<&str> = registry.scorers().collect();
+        let mut fleet = Fleet::new(PoolConfig { zone: Some("a".into()), ..custom(&scorers) }, pages.len());
         let facts = |page: &(u8, u8, f64)| Facts {
             queued: Some(f64::from(page.0)),
             running: Some(f64::from(page.1)),
@@ -159,7 +275,7 @@ proptest! {
         for one in 0..pages.len() {
             for other in 0..one {
                 if seen(one) == seen(other) {
-                    for (column, name) in SCORERS.iter().enumerate().filter(|(_, name)| **name != "session") {
+                    for (column, name) in scorers.iter().enumerate().filter(|(_, name)| **name != "session") {
                         let values = (trace.endpoints[one].values[column], trace.endpoints[other].values[column]);
                         prop_assert!((values.0 - values.1).abs() < 1e-9, "{}: {:?} for equal endpoints", name, values);
                     }

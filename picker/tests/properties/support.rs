@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use spillway_picker::config::{Policy, PoolConfig};
 use spillway_picker::decide::{NoPick, Pick};
+use spillway_picker::explain::Trace;
 use spillway_picker::facts::Facts;
 use spillway_picker::pool::{EndpointSpec, Event, Outcome, Pool, Slot};
 use spillway_picker::prefix::{Prompt, block_end};
@@ -23,6 +24,11 @@ pub(crate) fn hash(value: u64) -> u64 {
 
 pub(crate) fn config(policy: &str) -> PoolConfig {
     PoolConfig { policy: Policy::Named(policy.to_owned()), ..PoolConfig::default() }
+}
+
+/// Names of all policies.
+pub(crate) fn policies() -> Vec<&'static str> {
+    Registry::default().policies().collect()
 }
 
 pub(crate) fn specs(count: usize) -> Vec<EndpointSpec> {
@@ -95,6 +101,14 @@ impl Fleet {
 
     pub(crate) fn first_token(&self, pick: &mut Pick, now: Time) {
         self.pool.observe(Event::FirstToken { flight: pick.flight.as_mut().expect("reserved") }, now);
+    }
+
+    /// What the next decision would be, without making it.
+    pub(crate) fn explain(&self, request: &RequestInfo, now: Time) -> Trace {
+        let turn = Turn { random: hash(self.turns + 1), rotation: self.turns + 1 };
+        let mut trace = Trace::default();
+        let _ = self.pool.decide(request, turn, now, Some(&mut trace));
+        trace
     }
 
     pub(crate) fn in_flight(&self, now: Time) -> Vec<u32> {

@@ -26,13 +26,13 @@ impl Round<'_> {
         self.best_cached =
             self.scratch.kept.iter().map(|i| self.scratch.table.beliefs[*i as usize].cached_tokens).fold(0.0, f64::max);
         let Some(key) = self.ring_key().filter(|_| self.topology.reads_prefixes()) else { return };
-        let is_unknown = if self.known.knows(key) {
+        let is_unknown = if self.pool.known.knows(key) {
             self.best_cached == 0.0
         } else {
             self.best_cached < WELL_KNOWN * self.view.prompt_tokens
         };
         self.prior_applies = is_unknown && self.topology.config.affinity.gateways > 1;
-        if self.prior_applies || self.plan().walks_first() {
+        if self.prior_applies || self.plan.walks_first {
             let owner = self.walk(key).map(|(position, _)| position);
             if let Some(owner) = owner.filter(|_| self.prior_applies) {
                 let belief = &mut self.scratch.table.beliefs[owner];
@@ -46,10 +46,10 @@ impl Round<'_> {
         // depend on which holds the prefix.
         let cached = if self.prior_applies { PRIOR_CACHED * self.view.prompt_tokens } else { 0.0 };
         *self.bounds.get_or_insert_with(|| {
-            let Self { topology, scratch, view, .. } = self;
+            let Self { topology, plan, scratch, view, .. } = self;
             let eligible = scratch.kept.iter().map(|i| &scratch.table.ours[*i as usize]);
             let size = ledger::size(view.prompt_tokens - cached, view.mean_uncached);
-            Bounds::new(eligible, &topology.config.affinity, size, topology.plan.counts_requests)
+            Bounds::new(eligible, &topology.config.affinity, size, plan.counts_requests)
         })
     }
 
@@ -66,7 +66,9 @@ impl Round<'_> {
     /// never met keep rotating when there is only this gateway: nobody gains if they go to their owner.
     pub(super) fn owner_among_tied(&mut self) -> Option<usize> {
         let key = self.ring_key().filter(|key| {
-            self.best_cached == 0.0 && (self.topology.config.affinity.gateways > 1 || self.known.knows(*key))
+            self.plan.reads_prefixes
+                && self.best_cached == 0.0
+                && (self.topology.config.affinity.gateways > 1 || self.pool.known.knows(*key))
         })?;
         let bounds = self.bounds();
         let Self { topology, scratch, .. } = self;
