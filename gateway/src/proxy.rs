@@ -53,7 +53,7 @@ impl Gateway {
     }
 
     /// Reads and inspects the body, finds the target and wraps the session. `Ok(true)`: answered here.
-    async fn prepare(&self, session: &mut Session, ctx: &mut Ctx) -> Result<bool, IntakeError> {
+    async fn prepare(&self, session: &mut Session, ctx: &mut Box<Ctx>) -> Result<bool, IntakeError> {
         let live = self.fleet.live_full();
         ctx.live = Some(Arc::clone(&live));
         let head = session.req_header();
@@ -87,7 +87,7 @@ impl Gateway {
         Ok(false)
     }
 
-    async fn read_body(&self, session: &mut Session, ctx: &mut Ctx) -> Result<(), IntakeError> {
+    async fn read_body(&self, session: &mut Session, ctx: &mut Box<Ctx>) -> Result<(), IntakeError> {
         let live = ctx.live.clone().ok_or(Refusal::Internal)?;
         let began = Instant::now();
         let mut intake = Intake::open(session, &live.config.limits, &live.budget).await?;
@@ -125,20 +125,21 @@ fn inspect(ctx: &mut Ctx) -> Result<Option<Inspected>, Refusal> {
 
 #[async_trait]
 impl ProxyHttp for Gateway {
-    type CTX = Ctx;
+    /// Boxed: Pingora keeps it in futures that it moves, whole, several times in each request.
+    type CTX = Box<Ctx>;
 
-    fn new_ctx(&self) -> Ctx {
-        Ctx::default()
+    fn new_ctx(&self) -> Box<Ctx> {
+        Box::default()
     }
 
-    async fn early_request_filter(&self, session: &mut Session, ctx: &mut Ctx) -> Result<()> {
+    async fn early_request_filter(&self, session: &mut Session, ctx: &mut Box<Ctx>) -> Result<()> {
         ctx.began = Instant::now();
         ctx.active = Some(self.fleet.enter());
         ctx.request_id = respond::request_id(&session.req_header().headers);
         Ok(())
     }
 
-    async fn request_filter(&self, session: &mut Session, ctx: &mut Ctx) -> Result<bool> {
+    async fn request_filter(&self, session: &mut Session, ctx: &mut Box<Ctx>) -> Result<bool> {
         match self.prepare(session, ctx).await {
             Ok(answered) => Ok(answered),
             Err(IntakeError::Refused(refusal)) => {
@@ -149,7 +150,7 @@ impl ProxyHttp for Gateway {
         }
     }
 
-    async fn upstream_peer(&self, _session: &mut Session, ctx: &mut Ctx) -> Result<Box<HttpPeer>> {
+    async fn upstream_peer(&self, _session: &mut Session, ctx: &mut Box<Ctx>) -> Result<Box<HttpPeer>> {
         let target = ctx.target.clone().ok_or_else(attempt::no_target)?;
         if !ctx.attempt.again {
             attempt::pick(&self.fleet, &target, ctx)?;
@@ -168,7 +169,7 @@ impl ProxyHttp for Gateway {
         &self,
         session: &mut Session,
         request: &mut RequestHeader,
-        ctx: &mut Ctx,
+        ctx: &mut Box<Ctx>,
     ) -> Result<()> {
         if let Some(address) = &ctx.attempt.address {
             request.insert_header(HOST, address.url.authority())?;
@@ -195,7 +196,7 @@ impl ProxyHttp for Gateway {
         _session: &mut Session,
         body: &mut Option<Bytes>,
         _end_of_stream: bool,
-        ctx: &mut Ctx,
+        ctx: &mut Box<Ctx>,
     ) -> Result<()> {
         if ctx.handle.is_some() {
             return Ok(()); // forward phase
@@ -216,13 +217,19 @@ impl ProxyHttp for Gateway {
         _peer: &HttpPeer,
         _fd: std::os::unix::io::RawFd,
         digest: Option<&Digest>,
-        ctx: &mut Ctx,
+        ctx: &mut Box<Ctx>,
     ) -> Result<()> {
         attempt::connected(&self.fleet, ctx, digest);
         Ok(())
     }
 
-    fn fail_to_connect(&self, session: &mut Session, _peer: &HttpPeer, ctx: &mut Ctx, error: Box<Error>) -> Box<Error> {
+    fn fail_to_connect(
+        &self,
+        session: &mut Session,
+        _peer: &HttpPeer,
+        ctx: &mut Box<Ctx>,
+        error: Box<Error>,
+    ) -> Box<Error> {
         ctx.attempt.connect_timed_out = *error.etype() == ErrorType::ConnectTimedout;
         attempt::failed(&self.fleet, session, ctx, Failure::Connect, error)
     }
@@ -232,7 +239,7 @@ impl ProxyHttp for Gateway {
         _peer: &HttpPeer,
         session: &mut Session,
         error: Box<Error>,
-        ctx: &mut Ctx,
+        ctx: &mut Box<Ctx>,
         client_reused: bool,
     ) -> Box<Error> {
         let failure = attempt::classify(ctx, &error, client_reused);
@@ -243,7 +250,7 @@ impl ProxyHttp for Gateway {
         &self,
         _session: &mut Session,
         response: &mut ResponseHeader,
-        ctx: &mut Ctx,
+        ctx: &mut Box<Ctx>,
     ) -> Result<()> {
         if response.status == http::StatusCode::SWITCHING_PROTOCOLS {
             // Upgrades are never asked for: see `upstream_request_filter`.
@@ -283,7 +290,7 @@ impl ProxyHttp for Gateway {
         &self,
         session: &mut Session,
         response: &mut ResponseHeader,
-        _ctx: &mut Ctx,
+        _ctx: &mut Box<Ctx>,
     ) -> Result<()> {
         if session.req_header().version < http::Version::HTTP_11 {
             response.remove_header(&TRANSFER_ENCODING);
@@ -296,7 +303,7 @@ impl ProxyHttp for Gateway {
         _session: &mut Session,
         body: &mut Option<Bytes>,
         end_of_stream: bool,
-        ctx: &mut Ctx,
+        ctx: &mut Box<Ctx>,
     ) -> Result<Option<Duration>> {
         if let Some(chunk) = body.as_ref().filter(|chunk| !chunk.is_empty()) {
             attempt::saw_chunk(&self.fleet, ctx, chunk);
@@ -307,7 +314,7 @@ impl ProxyHttp for Gateway {
         Ok(None)
     }
 
-    async fn fail_to_proxy(&self, session: &mut Session, error: &Error, ctx: &mut Ctx) -> FailToProxy {
+    async fn fail_to_proxy(&self, session: &mut Session, error: &Error, ctx: &mut Box<Ctx>) -> FailToProxy {
         if let Some(handle) = &ctx.handle {
             handle.restore(session);
         }
@@ -326,7 +333,7 @@ impl ProxyHttp for Gateway {
         FailToProxy { error_code: code, can_reuse_downstream: false }
     }
 
-    async fn logging(&self, session: &mut Session, _error: Option<&Error>, ctx: &mut Ctx) {
+    async fn logging(&self, session: &mut Session, _error: Option<&Error>, ctx: &mut Box<Ctx>) {
         if let Some(handle) = &ctx.handle {
             handle.restore(session);
         }
@@ -335,14 +342,14 @@ impl ProxyHttp for Gateway {
     }
 
     /// The access log has the facts of every failure; Pingora's own lines would repeat them without.
-    fn suppress_error_log(&self, _session: &Session, _ctx: &Ctx, _error: &Error) -> bool {
+    fn suppress_error_log(&self, _session: &Session, _ctx: &Box<Ctx>, _error: &Error) -> bool {
         true
     }
 
     fn suppress_proxy_warn_log(
         &self,
         _session: &Session,
-        _ctx: &Ctx,
+        _ctx: &Box<Ctx>,
         _error: &Error,
         _context: ProxyWarnLogContext,
     ) -> bool {

@@ -4,7 +4,7 @@
 //! escapes that JSON does not know decode to something, always the same: an engine's parser may be laxer than ours.
 
 use super::reader::Reader;
-use super::stop::plain_end;
+use super::stop::{plain_end, plain_prefix};
 
 /// Bytes of a key that are kept. Longer keys are never among those asked for.
 pub(crate) const NAME_ROOM: usize = 32;
@@ -30,7 +30,19 @@ static SIMPLE_ESCAPES: [u8; 256] = {
     table
 };
 
-impl Reader<'_> {
+/// Bytes without an escape after which a search for the next one pays.
+const LONG_RUN: usize = 128;
+
+/// What was decoded of a string.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Decoded {
+    /// Bytes of text.
+    pub(crate) len: usize,
+    /// Whether the string's end is behind.
+    pub(crate) is_end: bool,
+}
+
+impl<'a> Reader<'a> {
     /// Decodes the short string that starts here into `name` and returns it; empty if it does not fit, `None` (with the
     /// value stepped over) if no string starts here.
     pub(crate) fn name<'b>(&mut self, name: &'b mut Name) -> Option<&'b [u8]> {
@@ -70,6 +82,101 @@ impl Reader<'_> {
             }
         }
     }
+
+    /// Steps into the string that starts here; returns whether one does.
+    pub(crate) fn enter_string(&mut self) -> bool {
+        let enters = self.peek() == Some(b'"');
+        if enters {
+            self.take();
+        }
+        enters
+    }
+
+    /// Takes the text that follows inside of a string up to an escape, its end or the end of the chunk, if that is at
+    /// least `least` bytes. Such text can be used where it lies.
+    pub(crate) fn plain_run(&mut self, least: usize) -> Option<&'a [u8]> {
+        if self.piece.len() < least {
+            return None;
+        }
+        let stop = plain_end(self.piece).unwrap_or(self.piece.len());
+        if stop < least {
+            return None;
+        }
+        let (run, rest) = self.piece.split_at(stop);
+        self.piece = rest;
+        Some(run)
+    }
+
+    /// Decodes what follows inside of a string into `room`, eight bytes at a time: with an escape in every line, a call
+    /// for each run between two of them costs more than the bytes do.
+    ///
+    /// Stops at the string's end, which is then behind; when `room` has less than [`LEAST_ROOM`](Self::LEAST_ROOM) left;
+    /// and in text that has gone on without an escape for so long that [`plain_run`](Self::plain_run) may be the better
+    /// way.
+    pub(crate) fn decode_into(&mut self, room: &mut [u8]) -> Decoded {
+        let mut len = 0;
+        let mut run = 0;
+        while room.len() - len >= Self::LEAST_ROOM && self.refill() {
+            let piece = self.piece;
+            let mut at = 0;
+            let mut is_odd = false;
+            while run < LONG_RUN
+                && let Some(from) = piece.get(at..).and_then(<[u8]>::first_chunk::<8>)
+                && let Some(to) = room.get_mut(len..).and_then(<[u8]>::first_chunk_mut::<8>)
+            {
+                *to = *from;
+                let Some(plain) = plain_prefix(*from) else {
+                    at += 8;
+                    len += 8;
+                    run += 8;
+                    continue;
+                };
+                at += plain;
+                len += plain;
+                run = 0;
+                if piece[at] == b'"' {
+                    self.piece = &piece[at + 1..];
+                    return Decoded { len, is_end: true };
+                }
+                match piece.get(at + 1).map_or(0, |byte| SIMPLE_ESCAPES[usize::from(*byte)]) {
+                    0 => {
+                        is_odd = true;
+                        break;
+                    }
+                    byte => {
+                        room[len] = byte;
+                        len += 1;
+                        at += 2;
+                    }
+                }
+            }
+            self.piece = &piece[at..];
+            if run >= LONG_RUN {
+                return Decoded { len, is_end: false };
+            }
+            // The last bytes of a chunk, or an escape that is not one letter or is cut by the chunk's end.
+            if room.len() - len < Self::LEAST_ROOM || !(is_odd || self.piece.len() < 8) {
+                continue;
+            }
+            match self.take() {
+                Some(b'"') => return Decoded { len, is_end: true },
+                Some(b'\\') => {
+                    let char = self.escape();
+                    room[len..len + char.bytes().len()].copy_from_slice(char.bytes());
+                    len += char.bytes().len();
+                }
+                Some(byte) => {
+                    room[len] = byte;
+                    len += 1;
+                }
+                None => {}
+            }
+        }
+        Decoded { len, is_end: self.left() == 0 }
+    }
+
+    /// Room that [`decode_into`](Self::decode_into) needs to make progress: eight bytes are written at once.
+    pub(crate) const LEAST_ROOM: usize = 8;
 
     /// Decodes the string that starts here if it has at most `max_bytes`; `None` if it is longer or no string.
     /// Lone surrogates become U+FFFD.

@@ -77,6 +77,14 @@ pub(super) fn plain_end(bytes: &[u8]) -> Option<usize> {
     memchr::memchr2(b'"', b'\\', &bytes[SHORT..]).map(|at| at + SHORT)
 }
 
+/// Returns how many of the bytes come before the first `"` or `\`; `None` if none of them is one.
+#[inline]
+pub(super) fn plain_prefix(bytes: [u8; 8]) -> Option<usize> {
+    let word = u64::from_le_bytes(bytes);
+    let hit = zeros(word ^ QUOTES) | zeros(word ^ BACKSLASHES);
+    (hit != 0).then(|| first(hit))
+}
+
 /// Returns the offset of the first `"`, `{`, `}`, `[` or `]`.
 #[inline]
 pub(super) fn structure(bytes: &[u8]) -> Option<usize> {

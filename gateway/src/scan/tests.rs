@@ -264,6 +264,46 @@ proptest! {
     }
 
     #[test]
+    fn decoding_in_steps_gives_what_decoding_in_pieces_gives(
+        text in proptest::collection::vec(
+            prop_oneof![4 => "[a-z ]{0,20}", 1 => "[a-z]{120,700}", 3 => r#"\\["\\/ntrbfx]"#, 1 => r"\\u[0-9a-f]{4}", 1 => "é|☕|😀"], 0..40),
+        cuts in proptest::collection::vec(1usize..600, 0..20),
+        room in 8usize..100,
+    ) {
+        let mut written = format!("\"{}\" rest", text.concat());
+        let value = Value { kind: Kind::String, start: 0, end: written.len() };
+        let mut chunks = Vec::new();
+        for cut in cuts {
+            if written.is_char_boundary(cut) && cut < written.len() {
+                let rest = written.split_off(cut);
+                chunks.push(Bytes::from(std::mem::replace(&mut written, rest)));
+            }
+        }
+        chunks.push(Bytes::from(written));
+        let mut expected = Vec::new();
+        let mut reader = reader::Reader::new(&chunks, value);
+        reader.string(|piece| expected.extend_from_slice(piece));
+        let left = reader.left();
+
+        let mut reader = reader::Reader::new(&chunks, value);
+        let mut found = Vec::new();
+        let mut buffer = vec![0; room];
+        prop_assert!(reader.enter_string());
+        loop {
+            if let Some(run) = reader.plain_run(512) {
+                found.extend_from_slice(run);
+            }
+            let decoded = reader.decode_into(&mut buffer);
+            found.extend_from_slice(&buffer[..decoded.len]);
+            if decoded.is_end {
+                break;
+            }
+        }
+        prop_assert_eq!(String::from_utf8_lossy(&found), String::from_utf8_lossy(&expected));
+        prop_assert_eq!(reader.left(), left);
+    }
+
+    #[test]
     fn arbitrary_bytes_do_no_harm(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         fuzz::fuzz(&bytes);
     }

@@ -81,7 +81,7 @@ impl<'h> Feeder<'h> {
             return self.skip(reader);
         }
         if reader.peek() == Some(b'"') {
-            reader.string(|piece| batch.push(piece, hasher));
+            batch.string(reader, hasher);
         } else {
             reader.canonical(|piece| batch.push(piece, hasher));
         }
