@@ -6,7 +6,7 @@ SHELL := /bin/bash
 # Pingora's compression library is built with cmake. Debian's package, or the wheel where there is no root.
 CMAKE := $(shell command -v cmake 2>/dev/null)
 
-.PHONY: help setup demo build test lint doc bench fuzz check-examples
+.PHONY: help setup demo build test lint doc bench fuzz check-examples deploy-check
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -37,3 +37,7 @@ bench: setup ## Benchmarks of scan, hash, pick and page parsing
 
 fuzz: setup ## The fuzz functions, FUZZ_SECONDS each (20)
 	PATH="$(HOME)/.local/bin:$$PATH" FUZZ_SECONDS=$${FUZZ_SECONDS:-20} cargo test --locked -p spillway --test fuzz -- --nocapture
+
+deploy-check: build ## All under deploy/: manifests, unit, rules, dashboard, image (as root)
+	.ci/deploy
+	PATH="$(HOME)/.local/bin:$$PATH" .ci/image
