@@ -32,7 +32,9 @@ impl Reply {
     /// The same with a tenth of the events and no pauses to speak of, to warm up with.
     pub fn hurried(self) -> Self {
         match self {
-            Self::Stream { events, .. } => Self::Stream { events: (events / 10).max(2), pace: Duration::from_millis(1) },
+            Self::Stream { events, .. } => {
+                Self::Stream { events: (events / 10).max(2), pace: Duration::from_millis(1) }
+            }
             Self::Whole => Self::Whole,
         }
     }

@@ -118,14 +118,14 @@ fn events_of(count: u64, pace: Duration) -> Answer {
             ticks.tick().await;
         }
         let sent = sent + 1;
-        let event = if sent == count { Bytes::from([EVENT, DONE].concat()) } else { Bytes::from_static(EVENT.as_bytes()) };
+        let event =
+            if sent == count { Bytes::from([EVENT, DONE].concat()) } else { Bytes::from_static(EVENT.as_bytes()) };
         Some((event, (ticks, sent)))
     });
     let body = StreamBody::new(events.map(|event| Ok::<_, Infallible>(Frame::data(event))));
     let mut answer = Response::new(body.boxed_unsync());
-    answer.headers_mut().insert(
-        http::header::CONTENT_TYPE,
-        http::HeaderValue::from_static("text/event-stream; charset=utf-8"),
-    );
+    answer
+        .headers_mut()
+        .insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("text/event-stream; charset=utf-8"));
     answer
 }

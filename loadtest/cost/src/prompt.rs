@@ -10,8 +10,22 @@ const SYSTEM: &str = "You are a careful assistant for the operators of a large f
     When you do not know, say so.\n";
 
 const WORDS: [&str; 16] = [
-    "request", "the", "a", "latency", "and", "of", "endpoint", "cache", "is", "under", "load", "to", "when", "queue",
-    "token", "\u{201c}why\u{201d}",
+    "request",
+    "the",
+    "a",
+    "latency",
+    "and",
+    "of",
+    "endpoint",
+    "cache",
+    "is",
+    "under",
+    "load",
+    "to",
+    "when",
+    "queue",
+    "token",
+    "\u{201c}why\u{201d}",
 ];
 
 /// Different chats in rotation: most requests to a model begin like one before them, and none like all.
@@ -37,7 +51,8 @@ impl Prompts {
 
 fn chat(size: usize, seed: u64, stream: bool) -> Bytes {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let mut messages = vec![serde_json::json!({"role": "system", "content": SYSTEM.repeat((size / 1000).clamp(1, 30))})];
+    let mut messages =
+        vec![serde_json::json!({"role": "system", "content": SYSTEM.repeat((size / 1000).clamp(1, 30))})];
     let written = |messages: &Vec<serde_json::Value>| {
         serde_json::json!({
             "model": MODEL, "messages": messages, "stream": stream, "max_tokens": 256, "temperature": 0.7,
