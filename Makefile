@@ -6,7 +6,7 @@ SHELL := /bin/bash
 # Pingora's compression library is built with cmake. Debian's package, or the wheel where there is no root.
 CMAKE := $(shell command -v cmake 2>/dev/null)
 
-.PHONY: help setup demo build test lint doc bench fuzz check-examples deploy-check
+.PHONY: help setup demo build test lint doc bench cost fuzz deploy-check
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -34,6 +34,9 @@ doc: setup ## API documentation, warnings denied
 
 bench: setup ## Benchmarks of scan, hash, pick and page parsing
 	PATH="$(HOME)/.local/bin:$$PATH" cargo bench --profile dist --locked -p spillway-picker -p spillway
+
+cost: setup ## CPU, memory and latency against bare Pingora, Envoy and nginx; COST_ARGS=--quick for a first look
+	PATH="$(HOME)/.local/bin:$$PATH" loadtest/cost/run.py $(COST_ARGS)
 
 fuzz: setup ## The fuzz functions, FUZZ_SECONDS each (20)
 	PATH="$(HOME)/.local/bin:$$PATH" FUZZ_SECONDS=$${FUZZ_SECONDS:-20} cargo test --locked -p spillway --test fuzz -- --nocapture
