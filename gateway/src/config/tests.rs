@@ -70,7 +70,10 @@ fn a_file_without_a_configuration_says_so() {
     }
     assert_problems("{}", &["1:1: pools: is missing; it is a mapping"]);
     assert_problems("[]", &["1:1: expected a mapping, found a list"]);
-    assert_eq!(bad("pools:\n  main:\n"), ["2:3: pools.main.endpoints: is missing; it is a list"]);
+    assert_eq!(
+        bad("pools:\n  main:\n"),
+        ["2:3: pools.main.endpoints: is missing; it is a list; or give dns, a name that leads to them"]
+    );
 }
 
 #[test]

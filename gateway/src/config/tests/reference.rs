@@ -12,11 +12,12 @@ use crate::config::{Config, Pool, form, load, schema_json};
 
 pub(super) const REFERENCE: &str = include_str!("../../../../conf/spillway.yaml");
 const SCHEMA: &str = include_str!("../../../../conf/schema.json");
-const EXAMPLES: [(&str, &str); 5] = [
+const EXAMPLES: [(&str, &str); 6] = [
     ("minimal.yaml", include_str!("../../../../conf/examples/minimal.yaml")),
     ("two-models.yaml", include_str!("../../../../conf/examples/two-models.yaml")),
     ("lora.yaml", include_str!("../../../../conf/examples/lora.yaml")),
     ("split.yaml", include_str!("../../../../conf/examples/split.yaml")),
+    ("dns.yaml", include_str!("../../../../conf/examples/dns.yaml")),
     ("custom-policy.yaml", include_str!("../../../../conf/examples/custom-policy.yaml")),
 ];
 
@@ -143,7 +144,7 @@ fn every_form_that_the_schema_names_has_a_check() {
     }
     let mut found = BTreeSet::new();
     forms(&schema_json(), &mut found);
-    assert_eq!(found.len(), 7, "a form without a check would go through unseen: {found:?}");
+    assert_eq!(found.len(), 8, "a form without a check would go through unseen: {found:?}");
     for form in found {
         drop(form::check(&form, "x"));
     }
