@@ -78,15 +78,23 @@ impl MetricsPort {
         for (name, pool) in &live.pools {
             here.extend(pool.state.roster().members().iter().map(|one| (name.as_str(), Arc::clone(&one.id))));
         }
+        let mut gone: HashSet<(String, String)> = HashSet::new();
         for family in families.iter_mut() {
             family.mut_metric().retain(|metric| {
                 let label =
                     |name: &str| metric.get_label().iter().find(|label| label.name() == name).map(LabelPair::value);
                 match (label("pool"), label("endpoint")) {
-                    (Some(pool), Some(endpoint)) => here.contains(&(pool, endpoint.into())),
+                    (Some(pool), Some(endpoint)) if !here.contains(&(pool, endpoint.into())) => {
+                        gone.insert((pool.to_owned(), endpoint.to_owned()));
+                        false
+                    }
                     _ => true,
                 }
             });
+        }
+        // Addresses that DNS leads to are without number, so what they leave behind must not stay.
+        for (pool, endpoint) in &gone {
+            self.fleet.metrics().forget_endpoint(pool, endpoint);
         }
         families.retain(|family| !family.get_metric().is_empty());
     }

@@ -209,6 +209,8 @@ async fn services(resolver: &TokioResolver, name: Name, dns: &Dns) -> Result<Ans
     let mut records: Vec<&SRV> = records.collect();
     let lowest = records.iter().map(|srv| srv.priority).min();
     records.retain(|srv| Some(srv.priority) == lowest);
+    // Of two that lead to one place the first counts, and name servers rotate their answers.
+    records.sort_by(|one, other| (&one.target, one.port, one.weight).cmp(&(&other.target, other.port, other.weight)));
 
     let mut hosts: HashMap<Name, Addresses> = HashMap::new();
     for record in lookup.additionals() {

@@ -142,7 +142,7 @@ impl Running {
             self.has_endpoints = true;
             let (state, looks) = (Arc::clone(&self.pool.state), Arc::clone(&self.looks));
             self.first_look.spawn(async move {
-                looks.all().await;
+                let _ = tokio::time::timeout(FIRST_LOOK, looks.all()).await;
                 state.looked.store(true, Ordering::Relaxed);
             });
         }

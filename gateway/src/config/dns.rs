@@ -16,7 +16,7 @@ use super::url::{Scheme, is_host};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Dns {
-    /// The name. Without a dot at its end, the system's search domains apply.
+    /// The name. The system's search domains apply, unless it ends with a dot or `servers` are given.
     #[schemars(schema_with = "name")]
     pub name: String,
     /// The port of each address. Needed with `type: addresses`; SRV records have their own.
@@ -98,7 +98,7 @@ pub(super) fn check(pool: &Cursor<'_>, problems: &mut Vec<Problem>) {
     let is_srv = dns.at("type").is_some_and(|records| records.text() == Some("srv"));
     match dns.at("port") {
         Some(port) if is_srv => {
-            problems.push(port.key_problem("has no meaning with SRV, whose records have their own"))
+            problems.push(port.key_problem("has no meaning with SRV, whose records have their own"));
         }
         None if !is_srv && dns.at("name").is_some() => {
             let path = super::cursor::join(&dns.path, "port");
