@@ -12,6 +12,7 @@
 mod bodies;
 mod client;
 mod config;
+mod dns;
 mod fetch;
 mod full;
 mod gateway;
@@ -28,6 +29,7 @@ mod wait;
 pub(crate) use bodies::{chat, hash, json_of_size, noise, streamed};
 pub(crate) use client::{Answer, Client, ReqBody, chunked, get, post, request};
 pub(crate) use config::{Config, ENDPOINT_HTTP, config_for};
+pub(crate) use dns::{NameServer, Says};
 pub(crate) use full::Full;
 pub(crate) use gateway::Gateway;
 pub(crate) use scripted::{Call, Scripted};

@@ -10,6 +10,7 @@ mod affinity;
 mod body;
 mod cli;
 mod disconnect;
+mod discovery;
 mod documents;
 mod explain;
 mod facts;

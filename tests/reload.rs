@@ -2,7 +2,7 @@
 
 mod live;
 mod refused;
-mod traffic;
+pub(crate) mod traffic;
 mod watch;
 
 use http::Method;

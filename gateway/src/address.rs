@@ -4,6 +4,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use pingora_core::protocols::l4::ext::TcpKeepalive;
@@ -52,13 +53,16 @@ pub struct Address {
     pub url: EndpointUrl,
     /// Whether to speak HTTP/2.
     pub http2: bool,
+    /// The name its certificate must be for, when that is not the URL's host.
+    pub tls_name: Option<Arc<str>>,
 }
 
 impl Address {
     /// A peer for one attempt or one scrape. `connect` bounds TCP and TLS set-up.
     pub fn peer(&self, connect: Duration) -> HttpPeer {
         let tls = self.url.scheme() == Scheme::Https;
-        let mut peer = HttpPeer::new(self.socket, tls, if tls { self.url.host().to_owned() } else { String::new() });
+        let name = if tls { self.tls_name.as_deref().unwrap_or(self.url.host()) } else { "" };
+        let mut peer = HttpPeer::new(self.socket, tls, name.to_owned());
         peer.options.connection_timeout = Some(connect);
         peer.options.total_connection_timeout = Some(connect);
         peer.options.idle_timeout = Some(IDLE);

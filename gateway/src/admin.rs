@@ -74,22 +74,27 @@ impl MetricsPort {
     /// A request or scrape that was under way when its endpoint was removed may count there once more.
     fn leave_out_gone(&self, families: &mut Vec<MetricFamily>) {
         let live = self.fleet.live();
-        let here: HashSet<(&str, String)> = live
-            .pools
-            .iter()
-            .flat_map(|(name, pool)| {
-                pool.settings.endpoints.iter().map(move |one| (name.as_str(), one.url.to_string()))
-            })
-            .collect();
+        let mut here: HashSet<(&str, Arc<str>)> = HashSet::new();
+        for (name, pool) in &live.pools {
+            here.extend(pool.state.roster().members().iter().map(|one| (name.as_str(), Arc::clone(&one.id))));
+        }
+        let mut gone: HashSet<(String, String)> = HashSet::new();
         for family in families.iter_mut() {
             family.mut_metric().retain(|metric| {
                 let label =
                     |name: &str| metric.get_label().iter().find(|label| label.name() == name).map(LabelPair::value);
                 match (label("pool"), label("endpoint")) {
-                    (Some(pool), Some(endpoint)) => here.contains(&(pool, endpoint.to_owned())),
+                    (Some(pool), Some(endpoint)) if !here.contains(&(pool, endpoint.into())) => {
+                        gone.insert((pool.to_owned(), endpoint.to_owned()));
+                        false
+                    }
                     _ => true,
                 }
             });
+        }
+        // Addresses that DNS leads to are without number, so what they leave behind must not stay.
+        for (pool, endpoint) in &gone {
+            self.fleet.metrics().forget_endpoint(pool, endpoint);
         }
         families.retain(|family| !family.get_metric().is_empty());
     }
@@ -194,6 +199,11 @@ impl AdminPort {
                     "policy": &pool.settings.policy,
                     "in_flight": pool.state.in_flight(),
                     "limits": {"in_flight": pool.settings.limits.in_flight},
+                    "dns": pool.state.discovery().map(|discovery| json!({
+                        "name": discovery.name,
+                        "answer_age_seconds": discovery.answered_at.map(|at| now.seconds_since(at)),
+                        "error": discovery.error,
+                    })),
                     "endpoints": pool.state.picker.snapshot(now),
                 });
                 (name.clone(), pool)

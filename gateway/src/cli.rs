@@ -167,6 +167,10 @@ fn check(file: PathBuf, registry: &Registry) -> anyhow::Result<()> {
     let endpoints = config.pools.values().map(|pool| pool.endpoints.len()).sum();
     let mut parts =
         vec![count(config.pools.len(), "pool"), count(endpoints, "endpoint"), count(config.models.len(), "model")];
+    let names = config.pools.values().filter(|pool| pool.dns.is_some()).count();
+    if names > 0 {
+        parts.push(count(names, "DNS name"));
+    }
     if let Some(path) = &config.auth.keys_file {
         parts.push(check_keys(path)?);
     }

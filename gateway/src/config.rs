@@ -10,6 +10,7 @@
 mod auth;
 mod cursor;
 pub mod diff;
+mod dns;
 mod field;
 mod form;
 mod meaning;
@@ -33,6 +34,7 @@ use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_64;
 
 pub use self::auth::{Auth, KeyEntry, KeyFile, keys_schema_json, load_keys};
+pub use self::dns::{Dns, Records};
 pub use self::model::{Arm, Model, Sticky};
 pub use self::pool::{
     Affinity, Custom, Endpoint, Engine, Health, Policies, Policy, Pool, PoolLimits, Retries, Scrape, Select, Timeouts,

@@ -3,29 +3,29 @@
 //! A reload builds a whole new [`Live`] and swaps it in; a request keeps the one it began with. What must outlive a reload
 //! (in-flight counts, learning, health, what endpoints list) hangs in [`PoolState`], which is carried over by name.
 
-use std::collections::{BTreeMap, HashMap};
-use std::net::SocketAddr;
+mod pool;
+mod roster;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use arc_swap::{ArcSwap, Guard};
-use spillway_picker::pool::{EndpointSpec, Pool};
+use spillway_picker::pool::Pool;
 use spillway_picker::registry::{PolicyError, Registry};
-use spillway_picker::request::Turn;
 use spillway_picker::time::Time;
 use tokio::sync::watch;
 
-use crate::address::{self, Address};
+pub use self::pool::{Admitted, Discovery, Found, PoolState};
+pub use self::roster::{Member, Roster};
+
 use crate::budget::Budget;
-use crate::catalogue::Catalogue;
-use crate::config::{self, Config, EndpointUrl};
+use crate::config::{self, Config, Dns};
+use crate::dns::{Answer, LookError};
 use crate::metrics::Metrics;
 use crate::picker_config;
 use crate::routes::Routes;
 use crate::trial;
-
-/// Where names were found to be.
-pub type Found = HashMap<EndpointUrl, SocketAddr>;
 
 /// Everything the process shares.
 pub struct Fleet {
@@ -34,6 +34,7 @@ pub struct Fleet {
     metrics: Metrics,
     began: std::time::Instant,
     changed: watch::Sender<u64>,
+    discovered: watch::Sender<()>,
     draining: AtomicBool,
     active: Arc<AtomicU32>,
 }
@@ -69,111 +70,18 @@ pub struct LivePool {
     pub settings: config::Pool,
 }
 
-/// What outlives a reload of a pool's settings.
-pub struct PoolState {
-    /// The pool's name.
-    pub name: Arc<str>,
-    /// The picker.
-    pub picker: Arc<Pool>,
-    /// What the endpoints list as their models.
-    pub catalogue: Catalogue,
-    /// Whether every endpoint has been looked at once, or the pool came with a reload: a process that serves must not be
-    /// called unready for what is new.
-    pub looked: AtomicBool,
-    addresses: ArcSwap<HashMap<Arc<str>, Address>>,
-    in_flight: AtomicU32,
-    rotation: AtomicU64,
-}
-
-/// One request's place within `limits.in_flight`; given back on drop.
-pub struct Admitted {
-    state: Arc<PoolState>,
-}
-
-impl Drop for Admitted {
-    fn drop(&mut self) {
-        self.state.in_flight.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-impl PoolState {
-    fn new(name: &str, picker: Arc<Pool>, looked: bool) -> Self {
-        Self {
-            name: name.into(),
-            picker,
-            catalogue: Catalogue::default(),
-            looked: AtomicBool::new(looked),
-            addresses: ArcSwap::default(),
-            in_flight: AtomicU32::new(0),
-            rotation: AtomicU64::new(0),
-        }
-    }
-
-    /// Takes a place, unless `most` are taken. Every request takes one, so that a limit set later counts those before it.
-    pub fn admit(self: &Arc<Self>, most: Option<u32>) -> Option<Admitted> {
-        let most = most.unwrap_or(u32::MAX);
-        self.in_flight
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| (taken < most).then(|| taken + 1))
-            .ok()
-            .map(|_| Admitted { state: Arc::clone(self) })
-    }
-
-    /// Requests admitted and not yet ended.
-    pub fn in_flight(&self) -> u32 {
-        self.in_flight.load(Ordering::Relaxed)
-    }
-
-    /// The randomness of the next decision.
-    pub fn turn(&self) -> Turn {
-        Turn { random: fastrand::u64(..), rotation: self.rotation.fetch_add(1, Ordering::Relaxed) }
-    }
-
-    /// The next decision's turn without taking it: for explaining one.
-    pub fn peek_turn(&self) -> Turn {
-        Turn { random: 0, rotation: self.rotation.load(Ordering::Relaxed) }
-    }
-
-    /// Where an endpoint is, once its name has been resolved.
-    pub fn address(&self, endpoint: &str) -> Option<Address> {
-        self.addresses.load().get(endpoint).cloned()
-    }
-
-    /// All resolved endpoints.
-    pub fn addresses(&self) -> Arc<HashMap<Arc<str>, Address>> {
-        self.addresses.load_full()
-    }
-
-    /// Adds the endpoints of `settings` whose place is known without asking: from their URL, from before, or from `found`.
-    fn add_addresses(&self, settings: &config::Pool, found: &Found) {
-        let mut all = (*self.addresses()).clone();
-        for endpoint in &settings.endpoints {
-            let id: Arc<str> = endpoint.url.to_string().into();
-            let before = all.get(&id).map(|address| address.socket);
-            let socket = address::literal(&endpoint.url).or(before).or_else(|| found.get(&endpoint.url).copied());
-            if let Some(socket) = socket {
-                all.insert(id, Address { socket, url: endpoint.url.clone(), http2: settings.http2 });
-            }
-        }
-        self.set_addresses(all);
-    }
-
-    /// Replaces the resolved endpoints.
-    pub fn set_addresses(&self, addresses: HashMap<Arc<str>, Address>) {
-        self.addresses.store(Arc::new(addresses));
-    }
-}
-
 impl Fleet {
     /// Puts a first configuration in force.
     pub fn new(config: Config, registry: Registry) -> Result<Arc<Self>, PolicyError> {
         let began = std::time::Instant::now();
-        let live = Live::build(config, None, &registry, Time::default(), &Found::new())?;
+        let (live, _) = Live::build(config, None, &registry, Time::default(), &Found::default())?;
         Ok(Arc::new(Self {
             live: ArcSwap::from_pointee(live),
             registry,
             metrics: Metrics::default(),
             began,
             changed: watch::Sender::new(0),
+            discovered: watch::Sender::new(()),
             draining: AtomicBool::new(false),
             active: Arc::default(),
         }))
@@ -182,8 +90,14 @@ impl Fleet {
     /// Replaces the configuration. On error nothing has changed. `found` are the addresses of names it brings.
     pub fn apply(&self, config: Config, found: &Found) -> Result<(), PolicyError> {
         let old = self.live.load_full();
-        let live = Live::build(config, Some(&old), &self.registry, self.now(), found)?;
-        self.forget_gone(&old, &live);
+        let (live, gone) = Live::build(config, Some(&old), &self.registry, self.now(), found)?;
+        let pools_gone = old.pools.iter().filter(|(name, _)| !live.pools.contains_key(*name));
+        for (name, pool) in pools_gone {
+            self.forget(name, pool.state.roster().members().iter().map(|member| &member.id));
+        }
+        for (name, ids) in &gone {
+            self.forget(name, ids);
+        }
         let live = Arc::new(live);
         self.live.store(Arc::clone(&live));
         // After the store: a request that ends later sees that its arm is gone.
@@ -192,18 +106,23 @@ impl Fleet {
         Ok(())
     }
 
-    fn forget_gone(&self, old: &Live, new: &Live) {
-        for (name, pool) in &old.pools {
-            let kept = new.pools.get(name).map(|pool| &pool.settings.endpoints);
-            let is_kept =
-                |id: &str| kept.is_some_and(|kept| kept.iter().any(|endpoint| endpoint.url.to_string() == id));
-            for endpoint in &pool.settings.endpoints {
-                let id = endpoint.url.to_string();
-                if !is_kept(&id) {
-                    self.metrics.forget_endpoint(name, &id);
-                }
-            }
-            pool.state.catalogue.retain(is_kept);
+    /// Takes an answer of DNS for a pool: endpoints that came get requests, those that went get nothing more.
+    pub fn answered(&self, state: &PoolState, dns: &Dns, answer: &Answer) {
+        if let Some(gone) = state.answered(dns, answer, self.now()) {
+            self.forget(&state.name, &gone);
+            self.discovered.send_replace(());
+        }
+    }
+
+    /// Takes note that a look of a pool at DNS found nothing.
+    pub fn found_nothing(&self, state: &PoolState, dns: &Dns, error: &LookError) {
+        state.failed(dns, error);
+        self.metrics.discovery_errors_total.with_label_values(&[&*state.name]).inc();
+    }
+
+    fn forget<'a>(&self, pool: &str, endpoints: impl IntoIterator<Item = &'a Arc<str>>) {
+        for endpoint in endpoints {
+            self.metrics.forget_endpoint(pool, endpoint);
         }
     }
 
@@ -225,6 +144,11 @@ impl Fleet {
     /// Tells when the configuration has changed.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
+    }
+
+    /// Tells when DNS has changed the endpoints of some pool.
+    pub fn discoveries(&self) -> watch::Receiver<()> {
+        self.discovered.subscribe()
     }
 
     /// The metrics.
@@ -269,6 +193,9 @@ impl Fleet {
     }
 }
 
+/// Ids of endpoints that went, by pool.
+type Gone = Vec<(String, Vec<Arc<str>>)>;
+
 impl Live {
     fn build(
         config: Config,
@@ -276,7 +203,7 @@ impl Live {
         registry: &Registry,
         now: Time,
         found: &Found,
-    ) -> Result<Self, PolicyError> {
+    ) -> Result<(Self, Gone), PolicyError> {
         // All that can fail comes first, on objects nobody sees yet.
         let mut plans = Vec::new();
         for (name, settings) in &config.pools {
@@ -284,7 +211,7 @@ impl Live {
             let fresh = Pool::new(picker_config.clone(), registry)?;
             plans.push((name, picker_config, old.and_then(|old| old.pools.get(name)), fresh));
         }
-        let mut pools = BTreeMap::new();
+        let (mut pools, mut gone) = (BTreeMap::new(), Gone::new());
         for (name, picker_config, known, fresh) in plans {
             let state = match known {
                 Some(known) => {
@@ -294,9 +221,7 @@ impl Live {
                 None => Arc::new(PoolState::new(name, fresh, old.is_some())),
             };
             let settings = config.pools[name].clone();
-            // Before the picker knows them: from then on requests are sent there.
-            state.add_addresses(&settings, found);
-            state.picker.set_endpoints(specs(&settings), now);
+            gone.push((name.clone(), state.follow(&settings, found, now)));
             pools.insert(name.to_owned(), Arc::new(LivePool { state, settings }));
         }
         let routes = Routes::new(&config);
@@ -304,18 +229,6 @@ impl Live {
             Some(old) if old.config.limits.body_memory == config.limits.body_memory => old.budget.clone(),
             _ => Budget::new(config.limits.body_memory),
         };
-        Ok(Self { config, routes, pools, budget })
+        Ok((Self { config, routes, pools, budget }, gone))
     }
-}
-
-fn specs(settings: &config::Pool) -> Vec<EndpointSpec> {
-    settings
-        .endpoints
-        .iter()
-        .map(|endpoint| EndpointSpec {
-            id: endpoint.url.to_string().into(),
-            weight: endpoint.weight,
-            labels: endpoint.labels.clone(),
-        })
-        .collect()
 }

@@ -1,4 +1,4 @@
-//! Keeps the picker's knowledge fresh: one task per pool for addresses and health, one per endpoint for its metrics page
+//! Keeps the picker's knowledge fresh: per pool a task for names and one for health, per endpoint one for its metrics page
 //! and model list.
 //!
 //! A failed scrape is not a failed endpoint. Health comes from probes alone; a page that is late or broken only makes its
@@ -10,7 +10,7 @@ mod pace;
 mod page_path;
 mod scrape;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -18,6 +18,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use pingora_core::server::ShutdownWatch;
 use pingora_core::services::background::BackgroundService;
+use spillway_picker::pool::Slot;
 use tokio::task::JoinSet;
 
 use crate::fetch::Fetcher;
@@ -61,13 +62,15 @@ impl Keeper {
 #[async_trait]
 impl BackgroundService for Keeper {
     async fn start(&self, mut shutdown: ShutdownWatch) {
-        let mut changes = self.fleet.changes();
+        let (mut changes, mut discoveries) = (self.fleet.changes(), self.fleet.discoveries());
         let mut running = BTreeMap::new();
         loop {
             changes.mark_unchanged();
+            discoveries.mark_unchanged();
             self.reconcile(&mut running);
             tokio::select! {
                 changed = changes.changed() => if changed.is_err() { return },
+                changed = discoveries.changed() => if changed.is_err() { return },
                 _ = shutdown.changed() => return,
             }
         }
@@ -78,47 +81,76 @@ impl BackgroundService for Keeper {
 struct Running {
     /// As it was when the readers were started.
     pool: Arc<LivePool>,
-    readers: JoinSet<()>,
-    _health: JoinSet<()>,
+    /// One per endpoint.
+    readers: HashMap<Slot, JoinSet<()>>,
+    looks: Arc<scrape::Looks>,
+    /// Waits for the first look at every endpoint.
+    first_look: JoinSet<()>,
+    /// Whether it waits for endpoints, and not just for the time to be up.
+    has_endpoints: bool,
+    _lasting: JoinSet<()>,
 }
 
 impl Running {
     fn start(keeper: &Keeper, pool: Arc<LivePool>) -> Self {
-        let mut health = JoinSet::new();
+        let mut lasting = JoinSet::new();
         let (fleet, fetcher) = (Arc::clone(&keeper.fleet), Arc::clone(&keeper.fetcher));
-        health.spawn(health::watch(fleet, fetcher, Arc::clone(&pool.state)));
-        let readers = Self::readers(keeper, &pool);
-        Self { pool, readers, _health: health }
-    }
-
-    /// Starts the readers again if a change concerns them. Health follows by itself.
-    fn follow(&mut self, keeper: &Keeper, pool: &Arc<LivePool>) {
-        let (new, old) = (&pool.settings, &self.pool.settings);
-        if new.endpoints != old.endpoints || new.scrape != old.scrape || new.engine != old.engine {
-            self.readers = Self::readers(keeper, pool);
-            self.pool = Arc::clone(pool);
-        }
-    }
-
-    fn readers(keeper: &Keeper, pool: &Arc<LivePool>) -> JoinSet<()> {
-        let mut tasks = JoinSet::new();
-        let looks = Arc::new(scrape::Looks::new(pool.settings.endpoints.len()));
-        for endpoint in pool.state.picker.endpoints().iter() {
-            let scraper = scrape::Scraper {
-                fleet: Arc::clone(&keeper.fleet),
-                fetcher: Arc::clone(&keeper.fetcher),
-                pool: Arc::clone(pool),
-                endpoint: Arc::clone(endpoint),
-                looks: Arc::clone(&looks),
-                pace: Arc::clone(&keeper.pace),
-            };
-            tasks.spawn(scraper.run_for_ever());
-        }
+        lasting.spawn(health::watch(Arc::clone(&fleet), fetcher, Arc::clone(&pool.state)));
+        lasting.spawn(discovery::names::watch(fleet, Arc::clone(&pool.state)));
+        let mut first_look = JoinSet::new();
         let state = Arc::clone(&pool.state);
-        tasks.spawn(async move {
-            let _ = tokio::time::timeout(FIRST_LOOK, looks.all()).await;
+        first_look.spawn(async move {
+            tokio::time::sleep(FIRST_LOOK).await;
             state.looked.store(true, Ordering::Relaxed);
         });
-        tasks
+        let looks = Arc::new(scrape::Looks::new());
+        let mut this =
+            Self { pool, readers: HashMap::new(), looks, first_look, has_endpoints: false, _lasting: lasting };
+        this.read(keeper);
+        this
+    }
+
+    /// Follows a change of endpoints; starts all readers again if what they are told to read has changed. Health and names
+    /// follow by themselves.
+    fn follow(&mut self, keeper: &Keeper, pool: &Arc<LivePool>) {
+        let (new, old) = (&pool.settings, &self.pool.settings);
+        if new.scrape != old.scrape || new.engine != old.engine {
+            self.readers.clear();
+            self.looks = Arc::new(scrape::Looks::new());
+            self.has_endpoints = false;
+            self.pool = Arc::clone(pool);
+        }
+        self.read(keeper);
+    }
+
+    /// Makes the readers those of the endpoints that are there.
+    fn read(&mut self, keeper: &Keeper) {
+        let endpoints = self.pool.state.picker.endpoints();
+        let slots: HashSet<Slot> = endpoints.iter().map(|endpoint| endpoint.slot).collect();
+        self.readers.retain(|slot, _| slots.contains(slot));
+        self.looks.expect(endpoints.len());
+        for endpoint in endpoints.iter() {
+            self.readers.entry(endpoint.slot).or_insert_with(|| {
+                let scraper = scrape::Scraper {
+                    fleet: Arc::clone(&keeper.fleet),
+                    fetcher: Arc::clone(&keeper.fetcher),
+                    pool: Arc::clone(&self.pool),
+                    endpoint: Arc::clone(endpoint),
+                    looks: Arc::clone(&self.looks),
+                    pace: Arc::clone(&keeper.pace),
+                };
+                let mut reader = JoinSet::new();
+                reader.spawn(scraper.run_for_ever());
+                reader
+            });
+        }
+        if !endpoints.is_empty() && !self.has_endpoints {
+            self.has_endpoints = true;
+            let (state, looks) = (Arc::clone(&self.pool.state), Arc::clone(&self.looks));
+            self.first_look.spawn(async move {
+                let _ = tokio::time::timeout(FIRST_LOOK, looks.all()).await;
+                state.looked.store(true, Ordering::Relaxed);
+            });
+        }
     }
 }

@@ -92,6 +92,8 @@ metrics! {
         broken_streams_total["pool", "endpoint"]
         /// Metrics pages that could not be fetched or read.
         scrape_errors_total["pool", "endpoint"]
+        /// Looks at DNS that found no endpoint of the pool; those known stay.
+        discovery_errors_total["pool"]
         /// Configuration reloads; `result` is applied, rejected or unchanged.
         config_reload_total["result"]
         /// Reloads of the file of API keys; `result` is applied or rejected.

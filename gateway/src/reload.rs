@@ -20,7 +20,8 @@ use self::keys::KeyFile;
 use crate::address;
 use crate::auth::Auth;
 use crate::config::watch::{Change, POLL, Watcher};
-use crate::config::{self, EndpointUrl, Problem};
+use crate::config::{self, Dns, EndpointUrl, Problem};
+use crate::dns::Resolver;
 use crate::fleet::{Fleet, Found};
 use crate::picker_config;
 
@@ -163,7 +164,7 @@ impl Reloader {
         self.note(result, problems, needs_restart)
     }
 
-    /// Finds the addresses of host names that come with `config`: the first request may be sent there at once.
+    /// Finds the addresses of names that come with `config`: the first request may be sent there at once.
     async fn look_up(&self, config: &config::Config) -> Found {
         let live = self.fleet.live_full();
         let is_known = |pool: &str, url: &EndpointUrl| {
@@ -179,7 +180,19 @@ impl Reloader {
             let socket = tokio::time::timeout(LOOK_UP, address::resolve(&url)).await.ok()?.ok()?;
             Some((url, socket))
         };
-        join_all(names.into_iter().map(look_up)).await.into_iter().flatten().collect()
+        let is_asked = |pool: &str, dns: &Dns| {
+            let before = live.pools.get(pool).and_then(|pool| pool.settings.dns.as_ref());
+            before.is_some_and(|before| before.is_same_question(dns))
+        };
+        let questions = config.pools.iter().filter_map(|(pool, settings)| Some((pool, settings.dns.as_ref()?)));
+        let ask = |(pool, dns): (&String, &Dns)| {
+            let (pool, mut resolver) = (pool.clone(), Resolver::new(dns.clone()));
+            async move { Some((pool, tokio::time::timeout(LOOK_UP, resolver.look()).await.ok()?.ok()?)) }
+        };
+        let hosts = join_all(names.into_iter().map(look_up));
+        let answers = join_all(questions.filter(|(pool, dns)| !is_asked(pool, dns)).map(ask));
+        let (hosts, answers) = tokio::join!(hosts, answers);
+        Found { hosts: hosts.into_iter().flatten().collect(), answers: answers.into_iter().flatten().collect() }
     }
 
     fn unreadable(&self, error: &std::io::Error) -> Status {

@@ -104,7 +104,10 @@ impl Config {
         for pool in &self.pools {
             let quoted = |one: &String| if one.starts_with('{') { one.clone() } else { format!("\"{one}\"") };
             let endpoints: Vec<String> = pool.endpoints.iter().map(quoted).collect();
-            let _ = writeln!(yaml, "  {}:\n    endpoints: [{}]", pool.name, endpoints.join(", "));
+            let _ = writeln!(yaml, "  {}:", pool.name);
+            if !endpoints.is_empty() {
+                let _ = writeln!(yaml, "    endpoints: [{}]", endpoints.join(", "));
+            }
             for line in &pool.settings {
                 let _ = writeln!(yaml, "    {line}");
             }

@@ -14,21 +14,21 @@ const PERIOD: Duration = Duration::from_millis(20);
 
 /// One request and what became of it.
 #[derive(Clone, Debug)]
-pub(super) struct Sent {
+pub(crate) struct Sent {
     /// When it was sent.
-    pub(super) at: Instant,
+    pub(crate) at: Instant,
     /// Who answered, or what happened instead.
-    pub(super) outcome: Result<String, String>,
+    pub(crate) outcome: Result<String, String>,
 }
 
 impl Sent {
-    pub(super) fn reached(&self, replica: &str) -> bool {
+    pub(crate) fn reached(&self, replica: &str) -> bool {
         self.outcome.as_deref() == Ok(replica)
     }
 }
 
 /// Requests under way.
-pub(super) struct Traffic {
+pub(crate) struct Traffic {
     sent: Arc<Mutex<Vec<Sent>>>,
     stop: tokio::sync::oneshot::Sender<()>,
     task: JoinHandle<()>,
@@ -36,7 +36,7 @@ pub(super) struct Traffic {
 
 impl Traffic {
     /// Starts to ask for `model`.
-    pub(super) fn start(gateway: &Gateway, model: &str) -> Self {
+    pub(crate) fn start(gateway: &Gateway, model: &str) -> Self {
         let (address, model) = (gateway.addr(), model.to_owned());
         let (stop, mut stopped) = tokio::sync::oneshot::channel();
         let sent = Arc::<Mutex<Vec<Sent>>>::default();
@@ -61,20 +61,20 @@ impl Traffic {
     }
 
     /// Waits until one of `replicas` has answered a request sent after `since`.
-    pub(super) async fn reaches(&self, replica: &str, since: Instant) {
+    pub(crate) async fn reaches(&self, replica: &str, since: Instant) {
         let is_it = |sent: &Sent| sent.at > since && sent.reached(replica);
         let what = format!("a request reaches {replica}");
         eventually(&what, async || self.sent.lock().unwrap().iter().any(is_it).then_some(())).await;
     }
 
     /// Waits until a request sent after `moment` has been answered.
-    pub(super) async fn passes(&self, moment: Instant) {
+    pub(crate) async fn passes(&self, moment: Instant) {
         let is_later = |sent: &Sent| sent.at > moment;
         eventually("time passes", async || self.sent.lock().unwrap().iter().any(is_later).then_some(())).await;
     }
 
     /// Stops, waits for what is under way, and returns all in the order sent. Panics if any failed.
-    pub(super) async fn stop(self) -> Vec<Sent> {
+    pub(crate) async fn stop(self) -> Vec<Sent> {
         let _ = self.stop.send(());
         self.task.await.unwrap();
         let mut sent = std::mem::take(&mut *self.sent.lock().unwrap());
@@ -100,6 +100,6 @@ async fn ask(address: SocketAddr, model: &str, number: u32) -> Result<String, St
 }
 
 /// Who answered.
-pub(super) fn replicas(sent: &[Sent]) -> BTreeSet<&str> {
+pub(crate) fn replicas(sent: &[Sent]) -> BTreeSet<&str> {
     sent.iter().filter_map(|one| one.outcome.as_deref().ok()).collect()
 }

@@ -27,6 +27,7 @@ pub(super) fn check(root: &Cursor<'_>, known: &Known, problems: &mut Vec<Problem
     for (name, pool) in root.entries_at("pools") {
         pool_name(name, &pool, problems);
         endpoints(&pool, problems);
+        super::dns::check(&pool, problems);
         policies(&pool, known, problems);
         affinity(&pool, problems);
     }

@@ -1,6 +1,6 @@
 //! The `pools` section: endpoints that serve the same base model, and everything that is decided about them.
 //!
-//! All of it is hot. A pool with only `endpoints` works: each default is chosen for a fleet nobody has measured yet.
+//! All of it is hot. A pool with only `endpoints`, or only `dns`, works: each default is chosen for a fleet nobody has measured yet.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,20 +8,24 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::dns::Dns;
 use super::field;
 use super::url::EndpointUrl;
 
 /// Endpoints that serve the same base model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-#[schemars(extend("required" = ["endpoints"]))]
 pub struct Pool {
     /// The server software, which decides the names of its metrics.
     pub engine: Engine,
     /// The servers: a URL, or a mapping with more to say. No two may have the same address.
-    #[serde(deserialize_with = "endpoints")]
+    #[serde(deserialize_with = "endpoints", skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<Entry>", length(min = 1))]
     pub endpoints: Vec<Endpoint>,
+    /// Instead of `endpoints`: a name that leads to them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Dns")]
+    pub dns: Option<Dns>,
     /// How an endpoint is picked: the name of a policy, or `custom` with scorers of your choice, or two of these that are
     /// compared.
     pub policy: Policies,
@@ -57,6 +61,7 @@ impl Default for Pool {
         Self {
             engine: Engine::Auto,
             endpoints: Vec::new(),
+            dns: None,
             policy: Policies::default(),
             affinity: Some(Affinity::default()),
             limits: PoolLimits::default(),

@@ -70,7 +70,10 @@ fn a_file_without_a_configuration_says_so() {
     }
     assert_problems("{}", &["1:1: pools: is missing; it is a mapping"]);
     assert_problems("[]", &["1:1: expected a mapping, found a list"]);
-    assert_eq!(bad("pools:\n  main:\n"), ["2:3: pools.main.endpoints: is missing; it is a list"]);
+    assert_eq!(
+        bad("pools:\n  main:\n"),
+        ["2:3: pools.main.endpoints: is missing; it is a list; or give dns, a name that leads to them"]
+    );
 }
 
 #[test]
@@ -131,6 +134,46 @@ pools:
             "8:15: pools.main.endpoints[1].url: http://a:80 is already pools.main.endpoints[0] on line 7",
         ],
     );
+}
+
+#[test]
+fn a_pool_has_a_list_or_a_name_and_the_name_what_its_records_lack() {
+    let text = "\
+pools:
+  a: {endpoints: ['http://a'], dns: {name: a, port: 1}}
+  b: {dns: {name: b}}
+  c: {dns: {name: c, type: srv, port: 1}}
+  d: {dns: {name: 10.0.0.1, port: 0}}
+  e: {dns: {name: 'http://e', port: 1, servers: [10.0.0.1], intervall: 1s}}
+  f: {dns: {name: f, port: 1, type: txt}}
+  g: {dns: {port: 1}}
+";
+    assert_problems(
+        text,
+        &[
+            "2:32: pools.a.dns: cannot stand beside endpoints; give one of them",
+            "3:7: pools.b.dns.port: is missing; it is a whole number",
+            "4:33: pools.c.dns.port: has no meaning with SRV, whose records have their own",
+            "5:19: pools.d.dns.name: \"10.0.0.1\" is an address and needs no DNS; list it under endpoints",
+            "5:35: pools.d.dns.port: must be between 1 and 65535",
+            "6:19: pools.e.dns.name: \"http://e\" is not a name such as vllm.default.svc",
+            "6:50: pools.e.dns.servers[0]: \"10.0.0.1\" is not an IP address and port such as 0.0.0.0:8080",
+            "6:61: pools.e.dns.intervall: unknown key; did you mean interval?",
+            "7:37: pools.f.dns.type: expected addresses or srv, found the text \"txt\"",
+            "8:7: pools.g.dns.name: is missing; it is a name such as vllm.default.svc",
+        ],
+    );
+}
+
+#[test]
+fn a_name_needs_a_port_and_nothing_else() {
+    let config = good("pools: {a: {dns: {name: vllm.default.svc, port: 8000}}}");
+    let dns = config.pools["a"].dns.as_ref().unwrap();
+    assert_eq!(
+        (dns.records, dns.scheme, dns.interval.as_secs(), dns.servers.len()),
+        (Records::Addresses, Scheme::Http, 5, 0)
+    );
+    assert_eq!(config.pools["a"].endpoints, []);
 }
 
 #[test]

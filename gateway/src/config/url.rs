@@ -4,7 +4,7 @@
 //! one text: the host is lower case, IPv6 is in its short form, the port is always there.
 
 use std::fmt;
-use std::net::Ipv6Addr;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -20,9 +20,11 @@ const MAX_HOST: usize = 253;
 const MAX_LABEL: usize = 63;
 
 /// How an endpoint is spoken to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Scheme {
     /// Plain text.
+    #[default]
     Http,
     /// TLS.
     Https,
@@ -54,6 +56,11 @@ pub struct EndpointUrl {
 }
 
 impl EndpointUrl {
+    /// Returns the URL of a socket address.
+    pub fn of_socket(scheme: Scheme, socket: SocketAddr) -> Self {
+        Self { scheme, host: socket.ip().to_string(), port: socket.port() }
+    }
+
     /// Returns the scheme.
     pub fn scheme(&self) -> Scheme {
         self.scheme
@@ -160,7 +167,7 @@ fn split_port(authority: &str) -> Result<(String, Option<&str>), Refused> {
 }
 
 /// Letters, digits, `-` and `_` in labels. An underscore is not a host name by the letter, but container tools make them.
-fn is_host(host: &str) -> bool {
+pub(super) fn is_host(host: &str) -> bool {
     let is_label = |label: &str| {
         (1..=MAX_LABEL).contains(&label.len())
             && label.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))

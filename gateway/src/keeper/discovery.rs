@@ -1,6 +1,8 @@
-//! The endpoints of a pool as socket addresses: Pingora's discovery trait over the configured list.
+//! The endpoints of a pool as socket addresses: Pingora's discovery trait over the pool's list.
 //!
 //! Pingora knows a backend by its address alone, so this is also where addresses are joined with our endpoint ids.
+
+pub(super) mod names;
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
@@ -12,10 +14,10 @@ use pingora_load_balancing::Backend;
 use pingora_load_balancing::discovery::ServiceDiscovery;
 use tracing::warn;
 
-use crate::address::{self, Address};
+use crate::address;
 use crate::fleet::{Fleet, PoolState};
 
-/// The configured list, as of each look, with host names resolved.
+/// The list as of each look, with host names resolved.
 pub(super) struct Listed {
     pub(super) fleet: Arc<Fleet>,
     pub(super) state: Arc<PoolState>,
@@ -24,31 +26,24 @@ pub(super) struct Listed {
 #[async_trait]
 impl ServiceDiscovery for Listed {
     async fn discover(&self) -> Result<(BTreeSet<Backend>, HashMap<u64, bool>)> {
-        let before = self.state.addresses();
-        let mut addresses = HashMap::new();
-        let mut backends = BTreeSet::new();
-        let Some(pool) = self.fleet.current(&self.state) else { return Ok((backends, HashMap::new())) };
-        for endpoint in &pool.settings.endpoints {
-            let id: Arc<str> = endpoint.url.to_string().into();
-            let socket = match address::resolve(&endpoint.url).await {
-                Ok(socket) => Some(socket),
-                Err(error) => {
-                    // A name server's hiccup must not take a working endpoint away.
-                    let known = before.get(&id).map(|address| address.socket);
-                    if known.is_none() {
-                        warn!(endpoint = %id, %error, "endpoint does not resolve");
-                    }
-                    known
+        let before = self.state.roster().members().to_vec();
+        let mut hosts = HashMap::new();
+        for endpoint in before.iter().filter(|endpoint| address::literal(&endpoint.url).is_none()) {
+            match address::resolve(&endpoint.url).await {
+                Ok(socket) => drop(hosts.insert(endpoint.url.clone(), socket)),
+                // A name server's hiccup must not take a working endpoint away.
+                Err(error) if endpoint.address.is_none() => {
+                    warn!(endpoint = %endpoint.id, %error, "endpoint does not resolve");
                 }
-            };
-            let Some(socket) = socket else { continue };
-            backends.insert(backend(socket)?);
-            addresses.insert(id, Address { socket, url: endpoint.url.clone(), http2: pool.settings.http2 });
+                Err(_) => {}
+            }
         }
-        // After a change of the configuration meanwhile, the next look is due already.
-        if self.fleet.current(&self.state).is_some_and(|now| Arc::ptr_eq(&now, &pool)) {
-            self.state.set_addresses(addresses);
+        if !hosts.is_empty() {
+            self.state.locate(&hosts, self.fleet.now());
         }
+        let roster = self.state.roster();
+        let addresses = roster.members().iter().filter_map(|member| member.address.as_ref());
+        let backends = addresses.map(|address| backend(address.socket)).collect::<Result<_>>()?;
         Ok((backends, HashMap::new()))
     }
 }

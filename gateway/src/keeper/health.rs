@@ -4,7 +4,6 @@
 //! which endpoints are down.
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -39,12 +38,12 @@ impl HealthCheck for Probe {
         let Some(socket) = target.addr.as_inet() else {
             return Error::e_explain(ErrorType::ConnectError, "not an internet address");
         };
-        let addresses = self.state.addresses();
-        let Some(address) = addresses.values().find(|address| address.socket == *socket) else {
-            return Ok(());
-        };
+        let roster = self.state.roster();
+        let mut addresses = roster.members().iter().filter_map(|member| member.address.as_ref());
+        let Some(address) = addresses.find(|address| address.socket == *socket).cloned() else { return Ok(()) };
+        drop(roster);
         let health = self.settings();
-        match self.fetcher.get(address, &health.path, "*/*", health.timeout).await {
+        match self.fetcher.get(&address, &health.path, "*/*", health.timeout).await {
             Ok(page) if (200..300).contains(&page.status) => Ok(()),
             Ok(page) => Error::e_explain(ErrorType::HTTPStatus(page.status), "health check"),
             Err(error) => Error::e_because(ErrorType::ConnectError, "health check", error),
@@ -59,13 +58,14 @@ impl HealthCheck for Probe {
 
 /// Resolves and probes the endpoints of a pool until it is gone.
 pub(super) async fn watch(fleet: Arc<Fleet>, fetcher: Arc<Fetcher>, state: Arc<PoolState>) {
-    let mut changes = fleet.changes();
+    let (mut changes, mut arrivals) = (fleet.changes(), state.changes());
     let listed = Listed { fleet: Arc::clone(&fleet), state: Arc::clone(&state) };
     let mut backends = Backends::new(Box::new(listed));
     backends.set_health_check(Box::new(Probe { fleet: Arc::clone(&fleet), fetcher, state: Arc::clone(&state) }));
     let mut known_down = BTreeSet::new();
     loop {
         changes.mark_unchanged();
+        arrivals.mark_unchanged();
         let Some(pool) = fleet.current(&state) else { return };
         if let Err(error) = backends.update(|_| {}).await {
             warn!(pool = %state.name, %error, "discovery failed");
@@ -78,6 +78,7 @@ pub(super) async fn watch(fleet: Arc<Fleet>, fetcher: Arc<Fetcher>, state: Arc<P
         tokio::select! {
             () = tokio::time::sleep(pool.settings.health.interval) => {}
             _ = changes.changed() => {}
+            _ = arrivals.changed() => {}
         }
     }
 }
@@ -87,7 +88,12 @@ fn tell(fleet: &Fleet, state: &PoolState, backends: &Backends, known_down: &mut 
     let endpoints = state.picker.endpoints();
     known_down.retain(|id| endpoints.iter().any(|endpoint| endpoint.id == *id));
     for endpoint in endpoints.iter() {
-        let healthy = state.address(&endpoint.id).is_some_and(|address| is_ready(backends, address.socket));
+        let backend = state.address(&endpoint.id).and_then(|address| discovery::backend(address.socket).ok());
+        // One that came during the round has not been asked.
+        if backend.as_ref().is_some_and(|backend| !backends.get_backend().contains(backend)) {
+            continue;
+        }
+        let healthy = backend.is_some_and(|backend| backends.ready(&backend));
         state.picker.observe(Event::Probed { endpoint: endpoint.slot, healthy }, fleet.now());
         if healthy {
             if known_down.remove(&endpoint.id) {
@@ -97,8 +103,4 @@ fn tell(fleet: &Fleet, state: &PoolState, backends: &Backends, known_down: &mut 
             warn!(pool = %state.name, endpoint = %endpoint.id, "endpoint is down");
         }
     }
-}
-
-fn is_ready(backends: &Backends, socket: SocketAddr) -> bool {
-    discovery::backend(socket).is_ok_and(|backend| backends.ready(&backend))
 }

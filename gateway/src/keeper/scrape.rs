@@ -2,6 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -32,17 +33,22 @@ const AFTER_PANIC: Duration = Duration::from_secs(5);
 /// Counts the first looks at a pool's endpoints.
 pub(super) struct Looks {
     done: Semaphore,
-    wanted: u32,
+    wanted: AtomicU32,
 }
 
 impl Looks {
-    pub(super) fn new(endpoints: usize) -> Self {
-        Self { done: Semaphore::new(0), wanted: endpoints as u32 }
+    pub(super) fn new() -> Self {
+        Self { done: Semaphore::new(0), wanted: AtomicU32::new(0) }
+    }
+
+    /// Takes how many endpoints there are.
+    pub(super) fn expect(&self, endpoints: usize) {
+        self.wanted.store(endpoints as u32, Ordering::Relaxed);
     }
 
     /// Resolves when every endpoint has been looked at, well or not.
     pub(super) async fn all(&self) {
-        let _ = self.done.acquire_many(self.wanted).await;
+        let _ = self.done.acquire_many(self.wanted.load(Ordering::Relaxed)).await;
     }
 }
 
@@ -183,7 +189,7 @@ impl Scraper {
         let models = cards.iter().map(|card| Arc::clone(&card.id)).collect();
         let listed = Event::Listed { endpoint: self.endpoint.slot, models };
         self.pool.state.picker.observe(listed, self.fleet.now());
-        if self.pool.state.catalogue.record(&self.endpoint.id, &cards) {
+        if self.pool.state.list(&self.endpoint.id, &cards) {
             self.warn_of_clashes(&cards);
         }
     }

@@ -12,12 +12,13 @@ use crate::config::{Config, Pool, form, load, schema_json};
 
 pub(super) const REFERENCE: &str = include_str!("../../../../conf/spillway.yaml");
 const SCHEMA: &str = include_str!("../../../../conf/schema.json");
-const EXAMPLES: [(&str, &str); 7] = [
+const EXAMPLES: [(&str, &str); 8] = [
     ("minimal.yaml", include_str!("../../../../conf/examples/minimal.yaml")),
     ("two-models.yaml", include_str!("../../../../conf/examples/two-models.yaml")),
     ("lora.yaml", include_str!("../../../../conf/examples/lora.yaml")),
     ("split.yaml", include_str!("../../../../conf/examples/split.yaml")),
     ("engines.yaml", include_str!("../../../../conf/examples/engines.yaml")),
+    ("dns.yaml", include_str!("../../../../conf/examples/dns.yaml")),
     ("custom-policy.yaml", include_str!("../../../../conf/examples/custom-policy.yaml")),
     ("trial.yaml", include_str!("../../../../conf/examples/trial.yaml")),
 ];
