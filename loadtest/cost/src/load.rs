@@ -100,7 +100,7 @@ async fn until(due: Instant) {
     const COARSE: Duration = Duration::from_micros(1_500);
     let ahead = due.saturating_duration_since(Instant::now());
     if ahead > COARSE {
-        tokio::time::sleep(ahead - COARSE).await;
+        tokio::time::sleep(ahead.saturating_sub(COARSE)).await;
     }
     while Instant::now() < due {
         tokio::task::yield_now().await;
