@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use http::HeaderValue;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST, TRANSFER_ENCODING, UPGRADE};
 use pingora_core::protocols::Digest;
 use pingora_core::upstreams::peer::HttpPeer;
-use pingora_core::{Error, ErrorType, Result};
+use pingora_core::{Error, ErrorType, OrErr as _, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, Session};
 
@@ -186,7 +187,11 @@ impl ProxyHttp for Gateway {
             request.insert_header(CONTENT_LENGTH, length)?;
         }
         // Servers build their own ids from this one; two attempts in flight must not share it.
-        let id = if ctx.attempts > 1 { format!("{}-{}", ctx.request_id, ctx.attempts) } else { ctx.request_id.clone() };
+        let id = match ctx.attempts {
+            0 | 1 => HeaderValue::from_str(&ctx.request_id),
+            attempt => HeaderValue::from_str(&format!("{}-{attempt}", ctx.request_id)),
+        };
+        let id = id.or_err(ErrorType::InternalError, "request id is no header value")?;
         request.insert_header("x-request-id", id)?;
         Ok(())
     }

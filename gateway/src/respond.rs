@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::HeaderMap;
-use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::header::{CONNECTION, CONTENT_LENGTH, HeaderName, TRANSFER_ENCODING};
 use pingora_core::Result;
 use pingora_http::ResponseHeader;
 use pingora_proxy::Session;
@@ -16,6 +16,18 @@ use crate::retry::Failure;
 /// Longest client-given request id that is kept, in bytes. Servers put it into their own ids and logs.
 const ID: usize = 128;
 
+/// Headers that speak of one connection, whether or not `Connection` names them.
+static OF_A_CONNECTION: [HeaderName; 5] = [
+    CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+    http::header::TE,
+    http::header::UPGRADE,
+];
+
+/// The header of a request's id.
+static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
 /// Pause between the last event of a broken HTTP/2 stream and its reset. A reset discards what the connection's task has
 /// not written yet, and there is no way to ask whether it has; it is woken at once, so this is plenty.
 const FLUSH: Duration = Duration::from_millis(50);
@@ -24,7 +36,7 @@ const FLUSH: Duration = Duration::from_millis(50);
 pub fn request_id(headers: &HeaderMap) -> String {
     let fit = |id: &&str| !id.is_empty() && id.len() <= ID && id.bytes().all(|byte| byte.is_ascii_graphic());
     headers
-        .get("x-request-id")
+        .get(&REQUEST_ID)
         .and_then(|value| value.to_str().ok())
         .filter(fit)
         .map_or_else(|| format!("{:032x}", fastrand::u128(..)), str::to_owned)
@@ -44,9 +56,10 @@ pub fn strip_connection_headers(response: &mut ResponseHeader) {
         .map(|name| name.trim().to_ascii_lowercase())
         .filter(|name| name != TRANSFER_ENCODING.as_str() && name != CONTENT_LENGTH.as_str())
         .collect();
-    for name in
-        listed.iter().map(String::as_str).chain(["connection", "keep-alive", "proxy-connection", "te", "upgrade"])
-    {
+    for name in &listed {
+        response.remove_header(name.as_str());
+    }
+    for name in &OF_A_CONNECTION {
         response.remove_header(name);
     }
 }
