@@ -30,6 +30,7 @@ pub enum Reply {
 
 impl Reply {
     /// The same with a tenth of the events and no pauses to speak of, to warm up with.
+    #[must_use]
     pub fn hurried(self) -> Self {
         match self {
             Self::Stream { events, .. } => {
