@@ -47,8 +47,11 @@ class Setup:
             lock = (ROOT / "Cargo.lock").read_text()
             return "Pingora " + re.search(r'name = "pingora"\nversion = "([^"]+)"', lock)[1]
         flag = "-v" if kind.startswith("nginx") else "--version"
-        said = subprocess.run([self.program(kind), flag], capture_output=True, text=True, check=False)
-        return next(line.strip() for line in (said.stdout + said.stderr).splitlines() if line.strip())
+        program = self.program(kind)
+        said = subprocess.run([program, flag], capture_output=True, text=True, check=False)
+        # Envoy begins with where it lies, which is nobody's concern.
+        lines = (said.stdout + said.stderr).replace(program, "").splitlines()
+        return next(line.strip() for line in lines if line.strip())
 
     @contextlib.contextmanager
     def running(self, kind):
@@ -114,13 +117,12 @@ class Proxy:
         self.pid = process.pid
 
     def serves(self, endpoints, patience=20.0):
-        """Waits until it answers a chat, and, where it says so, until it finds its endpoints healthy."""
+        """Waits until it has answered as many chats as there are endpoints, so that each may have been asked."""
         until = time.monotonic() + patience
         while time.monotonic() < until and self.process.poll() is None:
             with contextlib.suppress(OSError):
                 headers = {"content-type": "application/json"}
                 chat = urllib.request.Request(f"http://{self.address}/v1/chat/completions", CHAT, headers)
-                # As many as there are endpoints, so that each has been asked.
                 for _ in range(endpoints):
                     urllib.request.urlopen(chat, timeout=5).read()
                 return True

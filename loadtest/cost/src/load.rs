@@ -99,8 +99,8 @@ pub async fn open(
 async fn until(due: Instant) {
     const COARSE: Duration = Duration::from_micros(1_500);
     let ahead = due.saturating_duration_since(Instant::now());
-    if ahead > COARSE {
-        tokio::time::sleep(ahead.saturating_sub(COARSE)).await;
+    if let Some(ahead) = ahead.checked_sub(COARSE) {
+        tokio::time::sleep(ahead).await;
     }
     while Instant::now() < due {
         tokio::task::yield_now().await;
