@@ -142,7 +142,7 @@ async fn every_part_of_a_decision_is_named() {
             assert!((0.0..10.0).contains(&age), "{endpoint:#}");
         }
     }
-    assert_eq!(endpoints[1]["removed_by"], "healthy", "the draining one: {decision:#}");
+    assert_eq!(endpoints[1]["removed_by"], "in_service", "the draining one: {decision:#}");
     assert!(endpoints[1]["values"].as_array().unwrap().is_empty(), "{decision:#}");
     for kept in [&endpoints[0], &endpoints[2]] {
         let values: Vec<f64> = kept["values"].as_array().unwrap().iter().map(|value| value.as_f64().unwrap()).collect();
@@ -154,7 +154,7 @@ async fn every_part_of_a_decision_is_named() {
     assert_eq!(decision["reason"], "score");
 
     let text = table(&gateway, chat(&prompt)).await;
-    for word in ["queue x2", "prefix x1.5", "facts age [s]", "removed by", "healthy", "chosen: http://", "reason score"]
+    for word in ["queue x2", "prefix x1.5", "facts age [s]", "removed by", "in_service", "chosen: http://", "reason score"]
     {
         assert!(text.contains(word), "no {word:?} in\n{text}");
     }

@@ -8,7 +8,7 @@ mod builtin;
 use crate::request::RequestInfo;
 use crate::view::Candidates;
 
-pub(crate) use builtin::{Concurrency, Demoted, Healthy, Serves, Tried};
+pub(crate) use builtin::{Concurrency, Demoted, InService, Serves, Tried};
 
 /// Says which candidates may serve a request.
 pub trait Filter: Send + Sync {

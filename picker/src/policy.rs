@@ -11,7 +11,7 @@ use crate::cost::cache_aware::CacheAware;
 use crate::cost::least_latency::LeastLatency;
 use crate::cost::pxbs::Pxbs;
 use crate::decide::NoPick;
-use crate::filter::{Concurrency, Demoted, Filter, Healthy, Serves, Tried};
+use crate::filter::{Concurrency, Demoted, Filter, InService, Serves, Tried};
 use crate::registry::{PolicyError, Registry};
 use crate::scorer::Scorer;
 use crate::select::{Select, Shares};
@@ -101,7 +101,7 @@ impl Plan {
         let counts_requests = name == "ring";
         let concurrency = Concurrency { most: affinity.concurrency };
         let mut filters: Vec<(Box<dyn Filter>, NoPick)> = vec![
-            (Box::new(Healthy), NoPick::NoneHealthy),
+            (Box::new(InService), NoPick::NoneHealthy),
             (Box::new(Serves), NoPick::NoneServes),
             (Box::new(Tried), NoPick::AllTried),
             (Box::new(concurrency), NoPick::Full),

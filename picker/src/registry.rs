@@ -88,7 +88,7 @@ impl Default for Registry {
             .scorer("tokens", || scorer::Tokens)
             .scorer("locality", || scorer::Locality)
             // Every policy has these already; named in one, they do no harm.
-            .filter("healthy", || filter::Healthy)
+            .filter("in_service", || filter::InService)
             .filter("serves", || filter::Serves)
             .filter("tried", || filter::Tried)
             .filter("demoted", || filter::Demoted)

@@ -6,11 +6,11 @@ use crate::view::Candidates;
 
 /// Removes endpoints that are down, draining, or whose engine sleeps.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Healthy;
+pub(crate) struct InService;
 
-impl Filter for Healthy {
+impl Filter for InService {
     fn name(&self) -> &'static str {
-        "healthy"
+        "in_service"
     }
 
     fn retain(&self, _: &RequestInfo, candidates: &Candidates<'_>, keep: &mut Keep) {

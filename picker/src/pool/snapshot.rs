@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::ledger::UNIT;
 use crate::pool::{Endpoint, Slot};
@@ -34,7 +34,8 @@ pub struct EndpointSnapshot {
     pub asleep: bool,
     /// How far its facts can be trusted.
     pub freshness: Freshness,
-    /// Age of its last scrape.
+    /// Age of its last scrape; in seconds where this is written as JSON.
+    #[serde(rename = "facts_age_seconds", serialize_with = "seconds")]
     pub facts_age: Option<Duration>,
     /// Requests waiting in the engine at the last scrape, whatever its age.
     pub queued: Option<f64>,
@@ -133,4 +134,9 @@ impl Freshness {
             Self::Frozen => "frozen",
         }
     }
+}
+
+#[expect(clippy::ref_option, reason = "serde passes a reference")]
+fn seconds<S: Serializer>(age: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    age.map(|age| age.as_secs_f64()).serialize(serializer)
 }

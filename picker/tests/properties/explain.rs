@@ -52,7 +52,7 @@ fn a_trace_says_who_was_removed_and_by_what() {
     request.tried.push(tried);
     fleet.pool.decide(&request, turn, at(30), Some(&mut trace)).expect("in service");
     let removed: Vec<_> = trace.endpoints.iter().map(|endpoint| endpoint.removed_by).collect();
-    for filter in ["healthy", "tried", "demoted"] {
+    for filter in ["in_service", "tried", "demoted"] {
         assert_eq!(removed.iter().filter(|by| **by == Some(filter)).count(), 1, "{filter}:\n{trace}");
     }
     let kept: Vec<_> = trace.endpoints.iter().filter(|endpoint| endpoint.removed_by.is_none()).collect();
@@ -81,11 +81,16 @@ fn the_table_shows_terms_with_units_and_why_facts_are_unknown() {
     let mut trace = Trace::default();
     let pick = fleet.pool.decide(&request(1, 4_000), turn, at(30), Some(&mut trace)).expect("in service");
     let table = trace.to_string();
-    for part in
-        ["policy adaptive", "[s]", "? never scraped", "healthy", "ring key", &format!("chosen: {}", pick.endpoint.id)]
-    {
+    for part in [
+        "policy adaptive",
+        "[s]",
+        "? never scraped",
+        "in_service",
+        "ring key",
+        &format!("chosen: {}", pick.endpoint.id),
+    ] {
         assert!(table.contains(part), "`{part}` is missing:\n{table}");
     }
     let json = serde_json::to_string(&trace).expect("plain data");
-    assert!(json.contains("\"removed_by\":\"healthy\""), "{json}");
+    assert!(json.contains("\"removed_by\":\"in_service\""), "{json}");
 }
