@@ -1,7 +1,8 @@
 //! What the endpoints of a pool say they serve: the answers of their `GET /v1/models`, kept per endpoint.
 //!
 //! Routing reads names from here long after an endpoint has gone silent: a model whose endpoints are all down is
-//! unavailable (503), not unknown (404). Only removal from the configuration forgets.
+//! unavailable (503), not unknown (404). Only the end of an endpoint forgets, and while no other has listed anything not
+//! even that: where all are replaced at once, their names lead to those that took their place.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -40,12 +41,12 @@ impl Catalogue {
         true
     }
 
-    /// Forgets every endpoint that `keep` does not want.
+    /// Forgets every endpoint that `keep` does not want, if one that it wants has listed something.
     pub fn retain(&self, keep: impl Fn(&str) -> bool) {
         self.listed.rcu(|listed| {
             let mut by_endpoint = listed.by_endpoint.clone();
             by_endpoint.retain(|endpoint, _| keep(endpoint));
-            Listed::of(by_endpoint)
+            if by_endpoint.is_empty() { Listed::clone(listed) } else { Listed::of(by_endpoint) }
         });
     }
 
@@ -92,5 +93,30 @@ impl Listed {
             .map(|card| (Arc::clone(&card.id), card.is_adapter()))
             .collect();
         Self { by_endpoint, names }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::models;
+
+    fn list(catalogue: &Catalogue, endpoint: &str, model: &str) {
+        let page = format!(r#"{{"object":"list","data":[{{"id":"{model}","object":"model"}}]}}"#);
+        assert!(catalogue.record(&endpoint.into(), &models::parse(page.as_bytes()).unwrap()));
+    }
+
+    #[test]
+    fn the_last_names_are_forgotten_when_others_are_known() {
+        let catalogue = Catalogue::default();
+        list(&catalogue, "a", "old");
+        list(&catalogue, "b", "older");
+        catalogue.retain(|endpoint| endpoint == "a");
+        assert_eq!((catalogue.adapter("old"), catalogue.adapter("older")), (Some(false), None));
+        catalogue.retain(|endpoint| endpoint == "c");
+        assert_eq!(catalogue.adapter("old"), Some(false), "nobody else has listed anything");
+        list(&catalogue, "c", "new");
+        catalogue.retain(|endpoint| endpoint == "c");
+        assert_eq!((catalogue.adapter("old"), catalogue.adapter("new")), (None, Some(false)));
     }
 }

@@ -3,7 +3,7 @@
 use http::Method;
 
 use super::{CHAT, become_these, config_over, endpoints, ips, looks, pods, pool, urls};
-use crate::harness::{Config, Gateway, NameServer, Says, chat, config_for};
+use crate::harness::{Config, Gateway, NameServer, Says, chat, config_for, sim_of};
 use crate::reload::traffic::Traffic;
 
 async fn reload(gateway: &Gateway, config: &Config) {
@@ -69,6 +69,28 @@ async fn a_list_becomes_a_name_and_a_name_a_list() {
     assert_eq!(endpoints(&gateway).await, urls(&pods[..2]), "no late answer changes the list");
     traffic.stop().await;
     gateway.post(CHAT, chat("hello")).await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_endpoints_replaced_at_once_leave_no_model_unknown() {
+    let (dns, pods) = (NameServer::start().await, pods(4).await);
+    dns.set("vllm.test", Says::addresses(ips(&pods[..2])));
+    dns.set("other.test", Says::addresses(ips(&pods[2..])));
+    let apart = [sim_of(spillway_sim::Config { model: "apart".into(), ..spillway_sim::Config::default() }).await];
+    // The model is not in the file, and there are two pools: it is known only because endpoints list it.
+    let named = |name: &str| {
+        let port = format!("port: {}", pods[0].addr().port());
+        Config::default().pool("main", &[]).with(&dns.setting(name, &port)).pool("apart", &apart)
+    };
+    let gateway = Gateway::start(&named("vllm.test.")).await;
+    let traffic = Traffic::start(&gateway, "sim-model");
+    for name in ["other.test.", "vllm.test.", "other.test.", "vllm.test."] {
+        let changed = std::time::Instant::now();
+        reload(&gateway, &named(name)).await;
+        traffic.passes(changed).await;
+        gateway.post(CHAT, chat("hello")).await.expect(200);
+    }
+    traffic.stop().await;
 }
 
 /// Waits until the name has not been asked for over some intervals.

@@ -144,9 +144,11 @@ impl PoolState {
     /// Records what an endpoint lists as its models; returns whether that has changed.
     pub fn list(&self, endpoint: &Arc<str>, cards: &[Card]) -> bool {
         let is_other = self.catalogue.record(endpoint, cards);
-        if is_other && !self.roster().has(endpoint) {
-            // It went while it was being asked.
-            self.catalogue.retain(|id| self.roster().has(id));
+        if is_other {
+            // It may have gone while it was being asked, or others may only have been waiting for it to take their place.
+            let roster = self.roster();
+            let here: HashSet<&str> = roster.members().iter().map(|member| &*member.id).collect();
+            self.catalogue.retain(|id| here.contains(id));
         }
         is_other
     }

@@ -76,9 +76,4 @@ impl Roster {
     pub fn address(&self, endpoint: &str) -> Option<&Address> {
         self.addresses.get(endpoint)
     }
-
-    /// Whether an endpoint is in the list.
-    pub fn has(&self, endpoint: &str) -> bool {
-        self.members.iter().any(|member| *member.id == *endpoint)
-    }
 }
