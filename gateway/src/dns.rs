@@ -75,9 +75,6 @@ pub enum LookError {
     Net(#[from] NetError),
 }
 
-/// Addresses of one host, and whether both kinds were answered.
-type Addresses = (BTreeSet<IpAddr>, bool);
-
 /// Asks one question again and again.
 pub struct Resolver {
     dns: Dns,
@@ -158,8 +155,9 @@ fn build(dns: &Dns) -> Result<TokioResolver, NetError> {
     builder.build()
 }
 
-/// IPv4 and IPv6 addresses of a name. An error only if none of either came and one kind was not answered.
-async fn addresses(resolver: &TokioResolver, name: Name) -> Result<Addresses, NetError> {
+/// IPv4 and IPv6 addresses of a name, and whether both kinds were answered. An error only if none of either came and one
+/// kind was not answered.
+async fn addresses(resolver: &TokioResolver, name: Name) -> Result<(BTreeSet<IpAddr>, bool), NetError> {
     let v4 = answered(resolver.lookup(name.clone(), RecordType::A).await);
     // Under the name that was found: addresses from two search domains must not be mixed.
     let found = v4.as_ref().ok().and_then(Option::as_ref).map(|lookup| lookup.query().name().clone());
@@ -188,14 +186,32 @@ fn answered(outcome: Result<Lookup, NetError>) -> Result<Option<Lookup>, NetErro
     }
 }
 
-/// The address in a record. An unspecified one, by which filtering name servers say no, would lead to this machine.
+/// The address in a record, if one server can be there. An unspecified one, by which filtering name servers say no, would
+/// lead to this machine; a link-local one lacks the interface it needs.
 fn address(record: &Record) -> Option<IpAddr> {
     let ip = match &record.data {
         RData::A(v4) => IpAddr::V4(v4.0),
         RData::AAAA(v6) => IpAddr::V6(v6.0).to_canonical(),
         _ => return None,
     };
-    (!ip.is_unspecified()).then_some(ip)
+    let is_nowhere = match ip {
+        IpAddr::V4(v4) => v4.is_unspecified() || v4.is_multicast() || v4.is_broadcast(),
+        IpAddr::V6(v6) => v6.is_unspecified() || v6.is_multicast() || v6.is_unicast_link_local(),
+    };
+    (!is_nowhere).then_some(ip)
+}
+
+/// Addresses of the host of an SRV record: of IPv4, or else of IPv6. It is one server, and the load of one that counts as
+/// two endpoints would be known in neither place.
+async fn host_addresses(resolver: &TokioResolver, host: Name) -> Result<BTreeSet<IpAddr>, NetError> {
+    for kind in [RecordType::A, RecordType::AAAA] {
+        let lookup = answered(resolver.lookup(host.clone(), kind).await)?;
+        let addresses: BTreeSet<IpAddr> = lookup.iter().flat_map(Lookup::answers).filter_map(address).collect();
+        if !addresses.is_empty() {
+            return Ok(addresses);
+        }
+    }
+    Ok(BTreeSet::new())
 }
 
 /// The endpoints that SRV records lead to. Where several priorities are given, those with the lowest number: the others are
@@ -212,15 +228,20 @@ async fn services(resolver: &TokioResolver, name: Name, dns: &Dns) -> Result<Ans
     // Of two that lead to one place the first counts, and name servers rotate their answers.
     records.sort_by(|one, other| (&one.target, one.port, one.weight).cmp(&(&other.target, other.port, other.weight)));
 
-    let mut hosts: HashMap<Name, Addresses> = HashMap::new();
+    let mut hosts: HashMap<Name, BTreeSet<IpAddr>> = HashMap::new();
     for record in lookup.additionals() {
         if let Some(ip) = address(record) {
-            hosts.entry(record.name.to_lowercase()).or_insert_with(|| (BTreeSet::new(), true)).0.insert(ip);
+            hosts.entry(record.name.to_lowercase()).or_default().insert(ip);
+        }
+    }
+    for addresses in hosts.values_mut() {
+        if addresses.iter().any(IpAddr::is_ipv4) {
+            addresses.retain(IpAddr::is_ipv4);
         }
     }
     let missing: BTreeSet<Name> = records.iter().map(|srv| srv.target.to_lowercase()).collect();
     let missing = missing.into_iter().filter(|host| !hosts.contains_key(host));
-    let ask = async |host: Name| (host.clone(), addresses(resolver, host).await);
+    let ask = async |host: Name| (host.clone(), host_addresses(resolver, host).await);
     let asked: Vec<_> = stream::iter(missing).map(ask).buffer_unordered(AT_A_TIME).collect().await;
     let mut is_whole = true;
     for (host, outcome) in asked {
@@ -233,8 +254,7 @@ async fn services(resolver: &TokioResolver, name: Name, dns: &Dns) -> Result<Ans
     let most = records.iter().map(|srv| srv.weight).max().unwrap_or_default();
     let mut endpoints = BTreeMap::new();
     for srv in records {
-        let Some((addresses, host_is_whole)) = hosts.get(&srv.target.to_lowercase()) else { continue };
-        is_whole &= host_is_whole;
+        let Some(addresses) = hosts.get(&srv.target.to_lowercase()) else { continue };
         let weight = if most == 0 { 1.0 } else { (f64::from(srv.weight) / f64::from(most)).max(LEAST_WEIGHT) };
         let found = Found { weight, tls_name: tls_name(dns, &srv.target.to_ascii()) };
         for ip in addresses {

@@ -37,6 +37,9 @@ async fn a_name_that_leads_nowhere_empties_no_pool_and_says_so_once() {
     }
     looks(&dns, 2).await;
     assert_eq!(endpoints(&gateway).await, urls(&pods));
+    let others: Vec<_> =
+        gateway.events().into_iter().filter(|line| !line.contains("\"target\":\"spillway::")).collect();
+    assert!(others.is_empty(), "an outage is told once, and by nobody else: {others:#?}");
 }
 
 #[tokio::test]

@@ -71,6 +71,31 @@ async fn srv_records_have_port_and_weight_and_the_lowest_priority_counts() {
 }
 
 #[tokio::test]
+async fn an_address_where_no_endpoint_can_be_is_left_out() {
+    let (dns, pods) = (NameServer::start().await, pods(1).await);
+    let odd = ["0.0.0.0", "::", "224.0.0.1", "ff02::1", "255.255.255.255", "fe80::1"].map(|ip| ip.parse().unwrap());
+    dns.set("vllm.test", Says::addresses(ips(&pods).into_iter().chain(odd)));
+    let gateway = Gateway::start(&config_over(&dns, &pods)).await;
+    assert_eq!(endpoints(&gateway).await, urls(&pods));
+}
+
+#[tokio::test]
+async fn a_host_with_both_kinds_of_address_is_one_server() {
+    let (dns, pods) = (NameServer::start().await, pods(1).await);
+    let port = pods[0].addr().port();
+    dns.set("_http._tcp.vllm.test", Says::services(&[(0, 1, port, "one.test.")]));
+    dns.set("one.test", Says::addresses([ips(&pods)[0], Ipv6Addr::LOCALHOST.into()]));
+    for sends_along in [false, true] {
+        dns.send_along(sends_along);
+        let config = Config::default().pool("main", &[]).with(&dns.setting("_http._tcp.vllm.test.", "type: srv"));
+        let asked = dns.questions(RecordType::A);
+        let gateway = Gateway::start(&config).await;
+        assert_eq!(endpoints(&gateway).await, urls(&pods), "sent along: {sends_along}");
+        assert_eq!(dns.questions(RecordType::A) == asked, sends_along, "what came along is not asked for");
+    }
+}
+
+#[tokio::test]
 async fn an_answer_too_long_for_a_packet_comes_over_tcp() {
     let (dns, pods) = (NameServer::start().await, pods(1).await);
     let more = (0..199_u8).map(|last| IpAddr::from([127, 0, 1, last]));

@@ -57,6 +57,8 @@ struct Table {
     names: HashMap<String, Says>,
     /// Names of which AAAA is never answered.
     without_v6: bool,
+    /// Whether the addresses of an SRV record's host come with it.
+    sends_along: bool,
     questions: HashMap<RecordType, usize>,
     over_tcp: usize,
 }
@@ -96,6 +98,11 @@ impl NameServer {
     /// From here on questions for AAAA are not answered.
     pub(crate) fn forget_v6(&self) {
         self.table.lock().unwrap().without_v6 = true;
+    }
+
+    /// Whether, from here on, the addresses of an SRV record's host come with it.
+    pub(crate) fn send_along(&self, sends_along: bool) {
+        self.table.lock().unwrap().sends_along = sends_along;
     }
 
     /// Questions so far for a kind of record.
@@ -168,5 +175,18 @@ fn answer(question: &Message, table: &Mutex<Table>) -> Option<Message> {
         Some(Says::Records(records)) => add(records),
         Some(Says::InTurn(addresses)) => add(&[record_of(addresses[looks % addresses.len()])]),
     }
+    if table.sends_along {
+        for host in answer.answers.iter().filter_map(host).cloned().collect::<Vec<_>>() {
+            let known = table.names.get(host.to_ascii().to_ascii_lowercase().trim_end_matches('.'));
+            if let Some(Says::Records(records)) = known {
+                let along = records.iter().map(|data| Record::from_rdata(host.clone(), TTL, data.clone()));
+                answer.add_additionals(along);
+            }
+        }
+    }
     Some(answer)
+}
+
+fn host(record: &Record) -> Option<&Name> {
+    if let RData::SRV(srv) = &record.data { Some(&srv.target) } else { None }
 }
