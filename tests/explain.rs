@@ -154,7 +154,8 @@ async fn every_part_of_a_decision_is_named() {
     assert_eq!(decision["reason"], "score");
 
     let text = table(&gateway, chat(&prompt)).await;
-    for word in ["queue x2", "prefix x1.5", "facts age [s]", "removed by", "in_service", "chosen: http://", "reason score"]
+    for word in
+        ["queue x2", "prefix x1.5", "facts age [s]", "removed by", "in_service", "chosen: http://", "reason score"]
     {
         assert!(text.contains(word), "no {word:?} in\n{text}");
     }
