@@ -7,10 +7,7 @@
 /// Bytes looked at before a vectorised search starts. Roughly where the two cost the same.
 const SHORT: usize = 16;
 
-/// Bytes tested in blocks before a vectorised search starts.
-const NEAR: usize = 144;
-
-/// Bytes tested at once: two vector registers of the smallest common size.
+/// Bytes tested at once outside of strings: two vector registers of the smallest common size.
 const BLOCK: usize = 32;
 
 /// One in each byte of a word.
@@ -61,15 +58,7 @@ fn find_quote(bytes: &[u8]) -> Option<usize> {
         }
         at += 8;
     }
-    // Quotes in text are mostly near each other: a search whose start costs as much as forty bytes waits until none is.
-    while at < NEAR {
-        let Some(block) = bytes[at..].first_chunk::<BLOCK>() else { break };
-        if block.iter().fold(false, |any, &byte| any | (byte == b'"')) {
-            return block.iter().position(|byte| *byte == b'"').map(|offset| at + offset);
-        }
-        at += BLOCK;
-    }
-    memchr::memchr(b'"', &bytes[at..]).map(|offset| at + offset)
+    memchr::memchr(b'"', &bytes[SHORT..]).map(|at| at + SHORT)
 }
 
 /// Returns the offset of the first `"` or `\`.
@@ -89,19 +78,12 @@ pub(super) fn plain_end(bytes: &[u8]) -> Option<usize> {
     memchr::memchr2(b'"', b'\\', &bytes[SHORT..]).map(|at| at + SHORT)
 }
 
-/// Returns how many of the bytes come before the first `"` or `\`; `None` if none of them is one. `N` is a multiple of 8.
+/// Returns how many of the bytes come before the first `"` or `\`; `None` if none of them is one.
 #[inline]
-#[expect(clippy::needless_bitwise_bool, reason = "a branch would keep the compiler from testing many bytes at once")]
-pub(super) fn plain_prefix<const N: usize>(bytes: &[u8; N]) -> Option<usize> {
-    if N > 8 && !bytes.iter().fold(false, |any, &byte| any | (byte == b'"') | (byte == b'\\')) {
-        return None;
-    }
-    let (words, _) = bytes.as_chunks::<8>();
-    words.iter().enumerate().find_map(|(index, word)| {
-        let word = u64::from_le_bytes(*word);
-        let hit = zeros(word ^ QUOTES) | zeros(word ^ BACKSLASHES);
-        (hit != 0).then(|| index * 8 + first(hit))
-    })
+pub(super) fn plain_prefix(bytes: [u8; 8]) -> Option<usize> {
+    let word = u64::from_le_bytes(bytes);
+    let hit = zeros(word ^ QUOTES) | zeros(word ^ BACKSLASHES);
+    (hit != 0).then(|| first(hit))
 }
 
 /// Returns the offset of the first `"`, `{`, `}`, `[` or `]`.
