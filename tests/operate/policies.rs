@@ -54,7 +54,7 @@ async fn every_scorer_and_selection_serves() {
     let registry = spillway::Registry::default();
     let scorers = registry.scorers().map(|scorer| format!("{scorer}: 2")).collect::<Vec<_>>().join(", ");
     for select in ["max", "weighted_random", "power_of_two"] {
-        let policy = format!("policy: {{custom: {{filters: [healthy], scorers: {{{scorers}}}, select: {select}}}}}");
+        let policy = format!("policy: {{custom: {{filters: [in_service], scorers: {{{scorers}}}, select: {select}}}}}");
         let gateway = Gateway::start(&config_for(&sims).with(&policy)).await;
         let answers = answers(&gateway).await;
         assert_eq!(answers.values().sum::<usize>(), 24, "{select}: {answers:?}");

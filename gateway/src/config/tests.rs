@@ -13,7 +13,7 @@ fn known() -> Known {
     Known {
         policies: names(&["adaptive", "hyperpod", "least_request", "power_of_two", "random", "ring", "round_robin"]),
         scorers: names(&["expected_ttft", "in_flight", "kv_cache", "prefix", "queue", "running", "session"]),
-        filters: names(&["healthy", "serves"]),
+        filters: names(&["in_service", "serves"]),
     }
 }
 

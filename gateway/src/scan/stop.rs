@@ -45,7 +45,6 @@ fn is_escaped(bytes: &[u8]) -> bool {
 }
 
 #[inline]
-#[expect(clippy::needless_bitwise_bool, reason = "a branch would keep the compiler from testing many bytes at once")]
 fn find_quote(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     while at < SHORT {
