@@ -17,6 +17,7 @@ use prometheus::proto::{LabelPair, MetricFamily};
 use prometheus::{Encoder, TextEncoder};
 use serde_json::json;
 use spillway_picker::pool::Event;
+use subtle::ConstantTimeEq as _;
 
 use crate::config::EndpointUrl;
 use crate::error::Refusal;
@@ -175,7 +176,7 @@ impl AdminPort {
         let token = token.trim_ascii();
         let given = headers.get(http::header::AUTHORIZATION).map(http::HeaderValue::as_bytes).unwrap_or_default();
         let Some(given) = given.strip_prefix(b"Bearer ") else { return false };
-        !token.is_empty() && is_same(given.trim_ascii(), token)
+        !token.is_empty() && bool::from(given.trim_ascii().ct_eq(token))
     }
 
     fn config(&self) -> Answer {
@@ -259,11 +260,6 @@ impl AdminPort {
         }
         json_answer(&json!({"endpoint": endpoint, "draining": draining}))
     }
-}
-
-/// Whether two secrets are the same, in a time that does not depend on where they differ.
-fn is_same(one: &[u8], other: &[u8]) -> bool {
-    one.len() == other.len() && one.iter().zip(other).fold(0, |differing, (a, b)| differing | (a ^ b)) == 0
 }
 
 async fn read_body(session: &mut ServerSession) -> Option<Bytes> {

@@ -218,13 +218,14 @@ impl ProxyHttp for Gateway {
     async fn connected_to_upstream(
         &self,
         _session: &mut Session,
-        _reused: bool,
+        reused: bool,
         _peer: &HttpPeer,
         _fd: std::os::unix::io::RawFd,
         digest: Option<&Digest>,
         ctx: &mut Box<Ctx>,
     ) -> Result<()> {
-        attempt::connected(&self.fleet, ctx, digest);
+        // To ask the kernel is a system call, which a connection is worth once.
+        attempt::connected(&self.fleet, ctx, digest.filter(|_| !reused));
         Ok(())
     }
 

@@ -35,13 +35,10 @@ pub fn request(fleet: &Fleet, log: &AccessLog, session: &Session, ctx: &Ctx) {
         if let Some(scan) = ctx.scan_time {
             metrics.stage_seconds.with_label_values(&["scan"]).observe(scan.as_secs_f64());
         }
-        for (kind, tokens) in [("prompt", usage.prompt), ("cached", usage.cached), ("completion", usage.completion)] {
-            if let Some(tokens) = tokens {
-                let tokens = u64::from(tokens);
-                metrics.tokens_total.with_label_values(&[ctx.model(), ctx.tenant(), kind]).inc_by(tokens);
-                if let Some(arm) = ctx.arm() {
-                    metrics.split_tokens_total.with_label_values(&[ctx.model(), ctx.pool(), arm, kind]).inc_by(tokens);
-                }
+        for (kind, tokens) in usage.by_kind() {
+            metrics.tokens_total.with_label_values(&[ctx.model(), ctx.tenant(), kind]).inc_by(tokens);
+            if let Some(arm) = ctx.arm() {
+                metrics.split_tokens_total.with_label_values(&[ctx.model(), ctx.pool(), arm, kind]).inc_by(tokens);
             }
         }
     }

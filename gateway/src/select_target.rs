@@ -33,7 +33,9 @@ pub fn of(session: &Session, ctx: &mut Ctx, live: &Live, inspected: Option<&Insp
     };
     let (target, info) = known.target(live)?;
     let scan_time = began.elapsed();
-    if ctx.caller.as_ref().is_some_and(|caller| !caller.may_use(&target.model)) {
+    // A form names its model where it is not looked for: it may be another than the one it is routed by.
+    let may_use = |caller: &Caller| caller.may_use_all() || inspected.is_some() && caller.may_use(&target.model);
+    if ctx.caller.as_ref().is_some_and(|caller| !may_use(caller)) {
         return Err(Refusal::ModelForbidden(target.model.to_string()));
     }
     let settings = &target.pool.settings;

@@ -31,10 +31,8 @@ pub fn ended(fleet: &Fleet, ctx: &Ctx, code: &str, usage: Usage) {
     let Some((pool, arm)) = counted(fleet, ctx) else { return };
     let metrics = fleet.metrics();
     metrics.arm_requests_total.with_label_values(&[pool, arm, code]).inc();
-    for (kind, tokens) in [("prompt", usage.prompt), ("cached", usage.cached), ("completion", usage.completion)] {
-        if let Some(tokens) = tokens {
-            metrics.arm_tokens_total.with_label_values(&[pool, arm, kind]).inc_by(u64::from(tokens));
-        }
+    for (kind, tokens) in usage.by_kind() {
+        metrics.arm_tokens_total.with_label_values(&[pool, arm, kind]).inc_by(tokens);
     }
 }
 

@@ -136,10 +136,12 @@ impl Flight {
     }
 
     pub(crate) fn on_connected(&mut self, round_trip: Option<Duration>, now: Time) {
-        self.connected = Some((now, round_trip.unwrap_or_default()));
+        let last = &self.endpoint.state.sheet.round_trip;
         if let Some(round_trip) = round_trip {
-            self.endpoint.state.sheet.round_trip.set(round_trip.as_secs_f64());
+            last.set(round_trip.as_secs_f64());
         }
+        // Before the first is known it counts as nothing.
+        self.connected = Some((now, Duration::try_from_secs_f64(last.get()).unwrap_or_default()));
     }
 
     pub(crate) fn on_first_token(&mut self, now: Time) {

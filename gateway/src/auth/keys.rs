@@ -27,6 +27,11 @@ impl Caller {
     pub fn may_use(&self, model: &str) -> bool {
         self.models.as_ref().is_none_or(|models| models.contains(model))
     }
+
+    /// Whether the key opens every model: the only kind that may send what a model's name cannot be read from.
+    pub fn may_use_all(&self) -> bool {
+        self.models.is_none()
+    }
 }
 
 /// All keys of a file.
@@ -77,7 +82,12 @@ impl Keys {
 
 /// The digest of a key as a file of keys holds it.
 pub fn hex_digest(key: &[u8]) -> String {
-    Sha256::digest(key).iter().fold(String::with_capacity(64), |mut text, byte| {
+    hex(&Sha256::digest(key))
+}
+
+/// Bytes as hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
         text
     })

@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 
-use crate::auth::keys::hex_digest;
+use crate::auth::keys::{hex, hex_digest};
 
 /// Bytes of randomness in a key. As many as its digest has: guessing one is no easier than the other.
 const RANDOM_BYTES: usize = 32;
@@ -29,12 +29,4 @@ pub(super) fn make(tenant: &str, from_stdin: bool) -> anyhow::Result<()> {
     let tenant = serde_json::Value::from(tenant);
     println!("  - {{tenant: {tenant}, sha256: {}}}", hex_digest(key.as_bytes()));
     Ok(())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

@@ -16,6 +16,14 @@ pub struct Usage {
     pub completion: Option<u32>,
 }
 
+impl Usage {
+    /// Returns what was told, each with the name by which metrics know it.
+    pub fn by_kind(self) -> impl Iterator<Item = (&'static str, u64)> {
+        let kinds = [("prompt", self.prompt), ("cached", self.cached), ("completion", self.completion)];
+        kinds.into_iter().filter_map(|(kind, tokens)| Some((kind, u64::from(tokens?))))
+    }
+}
+
 /// The numbers as they stand in the reply.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {

@@ -51,7 +51,7 @@ pub enum Event<'a> {
     Connected {
         /// The request.
         flight: &'a mut Flight,
-        /// What a packet takes there and back on that connection, when known.
+        /// What a packet takes there and back on that connection; `None` stands for what was last told of the endpoint.
         round_trip: Option<Duration>,
     },
     /// The first output token of a streaming request arrived. Ignored for other requests and when repeated.
