@@ -4,13 +4,15 @@
 //! dropped, and the count is in the next line that fits. Lines are written in batches: waking a thread for each would cost
 //! more than all the rest of logging it. Never holds prompts, completions or keys.
 
+mod object;
+
 use std::cell::RefCell;
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use serde::Serialize;
+use object::Object;
 
 /// Bytes of lines that may wait: a second's worth, some 16,000 lines, at a rate one process can serve.
 const QUEUE: usize = 8 << 20;
@@ -18,11 +20,12 @@ const QUEUE: usize = 8 << 20;
 /// How long the writer lets lines gather once there is one. Nobody reads a log faster, and no more is lost in a crash.
 const GATHER: Duration = Duration::from_millis(20);
 
-/// What is logged of a request, at its end. Times are in milliseconds, sizes in bytes.
-#[derive(Debug, Default, Serialize)]
+/// What is logged of a request, at its end. Sizes are in bytes; texts that are empty and values that are not known are
+/// left out.
+#[derive(Debug)]
 pub struct Line<'a> {
-    /// Wall-clock time of the end, RFC 3339 in UTC.
-    pub time: String,
+    /// Wall-clock time of the end.
+    pub time: SystemTime,
     /// `x-request-id`.
     pub request_id: &'a str,
     /// HTTP method.
@@ -32,25 +35,18 @@ pub struct Line<'a> {
     /// The status the client got; 499 when it left first.
     pub status: u16,
     /// The model asked for, if it is one that is served.
-    #[serde(skip_serializing_if = "str::is_empty")]
     pub model: &'a str,
     /// The name sent on, where it is another.
-    #[serde(skip_serializing_if = "str::is_empty")]
     pub target: &'a str,
     /// The pool it led to.
-    #[serde(skip_serializing_if = "str::is_empty")]
     pub pool: &'a str,
     /// Whose API key it came with.
-    #[serde(skip_serializing_if = "str::is_empty")]
     pub tenant: &'a str,
     /// The endpoint of the last attempt.
-    #[serde(skip_serializing_if = "str::is_empty")]
     pub endpoint: &'a str,
     /// Why that endpoint.
-    #[serde(skip_serializing_if = "str::is_empty")]
     pub reason: &'a str,
     /// The arm of the pool's trial that decided: try or control.
-    #[serde(skip_serializing_if = "str::is_empty")]
     pub arm: &'a str,
     /// Attempts made.
     pub attempts: u32,
@@ -61,42 +57,60 @@ pub struct Line<'a> {
     /// Response body.
     pub response_bytes: u64,
     /// Prompt tokens as the server counted them.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt_tokens: Option<u32>,
     /// Of these, served from the prefix cache.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cached_tokens: Option<u32>,
     /// Output tokens.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub completion_tokens: Option<u32>,
     /// Time until the body was whole.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub body_ms: Option<f64>,
+    pub body: Option<Duration>,
     /// Time of the last pick.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub pick_ms: Option<f64>,
+    pub pick: Option<Duration>,
     /// Time to the first output token of a stream, from the request head.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ttft_ms: Option<f64>,
+    pub ttft: Option<Duration>,
     /// What the picker expected of the last attempt, from the pick on.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub predicted_ttft_ms: Option<f64>,
+    pub predicted_ttft: Option<Duration>,
     /// Time of the whole request.
-    pub duration_ms: f64,
+    pub duration: Duration,
     /// What went wrong, in a word; absent when nothing did.
-    #[serde(skip_serializing_if = "str::is_empty")]
     pub error: &'a str,
     /// Detail of it, for the operator.
-    #[serde(skip_serializing_if = "str::is_empty")]
     pub detail: &'a str,
-    /// Lines that were dropped before this one because the reader of the log was too slow.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub dropped: u64,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(count: &u64) -> bool {
-    *count == 0
+impl Line<'_> {
+    /// Writes the line, without its end. `dropped` lines before it found no room.
+    fn write(&self, dropped: u64, out: &mut Vec<u8>) {
+        let mut line = Object::open(out);
+        line.time("time", self.time);
+        line.text("request_id", self.request_id);
+        line.text("method", self.method);
+        line.text("path", self.path);
+        line.number("status", u64::from(self.status));
+        line.text("model", self.model);
+        line.text("target", self.target);
+        line.text("pool", self.pool);
+        line.text("tenant", self.tenant);
+        line.text("endpoint", self.endpoint);
+        line.text("reason", self.reason);
+        line.text("arm", self.arm);
+        line.number("attempts", u64::from(self.attempts));
+        line.flag("stream", self.stream);
+        line.number("request_bytes", self.request_bytes);
+        line.number("response_bytes", self.response_bytes);
+        line.number("prompt_tokens", self.prompt_tokens.map(u64::from));
+        line.number("cached_tokens", self.cached_tokens.map(u64::from));
+        line.number("completion_tokens", self.completion_tokens.map(u64::from));
+        line.millis("body_ms", self.body);
+        line.millis("pick_ms", self.pick);
+        line.millis("ttft_ms", self.ttft);
+        line.millis("predicted_ttft_ms", self.predicted_ttft);
+        line.millis("duration_ms", Some(self.duration));
+        line.text("error", self.error);
+        line.text("detail", self.detail);
+        line.number("dropped", Some(dropped).filter(|count| *count > 0));
+        line.close();
+    }
 }
 
 /// The log's end in the request path.
@@ -133,16 +147,14 @@ impl AccessLog {
     }
 
     /// Queues a line. Waits for nobody but another line being copied.
-    pub fn write(&self, mut line: Line<'_>) {
-        line.dropped = self.dropped.swap(0, Ordering::Relaxed);
+    pub fn write(&self, line: &Line<'_>) {
+        let dropped = self.dropped.swap(0, Ordering::Relaxed);
         LINE.with_borrow_mut(|text| {
             text.clear();
-            if serde_json::to_writer(&mut *text, &line).is_err() {
-                return;
-            }
+            line.write(dropped, text);
             text.push(b'\n');
             if !self.queue.add(text) {
-                self.dropped.fetch_add(line.dropped + 1, Ordering::Relaxed);
+                self.dropped.fetch_add(dropped + 1, Ordering::Relaxed);
             }
         });
     }
@@ -204,6 +216,56 @@ mod tests {
     use super::*;
     use std::sync::{Arc, Mutex};
 
+    fn line(path: &str) -> Line<'_> {
+        Line {
+            time: SystemTime::UNIX_EPOCH,
+            request_id: "1",
+            method: "GET",
+            path,
+            status: 200,
+            model: "",
+            target: "",
+            pool: "",
+            tenant: "",
+            endpoint: "",
+            reason: "",
+            arm: "",
+            attempts: 0,
+            stream: false,
+            request_bytes: 0,
+            response_bytes: 0,
+            prompt_tokens: None,
+            cached_tokens: None,
+            completion_tokens: None,
+            body: None,
+            pick: None,
+            ttft: None,
+            predicted_ttft: None,
+            duration: Duration::ZERO,
+            error: "",
+            detail: "",
+        }
+    }
+
+    #[test]
+    fn a_line_is_json_with_what_is_known() {
+        let mut whole = line("/a\"b\\\n\u{1}\u{e9}\u{2028}");
+        (whole.pool, whole.prompt_tokens, whole.duration) = ("p", Some(12), Duration::from_nanos(1_234_567_890));
+        (whole.body, whole.pick) = (Some(Duration::from_micros(7)), Some(Duration::from_nanos(400)));
+        let mut out = Vec::new();
+        whole.write(3, &mut out);
+        let read: serde_json::Value = serde_json::from_slice(&out).unwrap();
+        let expected = serde_json::json!({
+            "time": "1970-01-01T00:00:00.000Z", "request_id": "1", "method": "GET", "path": whole.path, "status": 200,
+            "pool": "p", "attempts": 0, "stream": false, "request_bytes": 0, "response_bytes": 0, "prompt_tokens": 12,
+            "body_ms": 0.007, "pick_ms": 0.0, "duration_ms": 1234.568, "dropped": 3,
+        });
+        assert_eq!(read, expected, "{}", String::from_utf8_lossy(&out));
+        out.clear();
+        line("/").write(0, &mut out);
+        assert!(!String::from_utf8(out).unwrap().contains("dropped"));
+    }
+
     #[derive(Clone, Default)]
     struct Sink(Arc<Mutex<Vec<u8>>>, Arc<Mutex<()>>);
 
@@ -227,14 +289,14 @@ mod tests {
         let log = AccessLog::to(sink.clone()).unwrap();
         let path = "/x".repeat(2_000);
         for _ in 0..2 * QUEUE / path.len() + 1_000 {
-            log.write(Line { path: &path, ..Line::default() });
+            log.write(&line(&path));
         }
         assert!(log.dropped.load(Ordering::Relaxed) > 0, "the queue has no bound");
         drop(stuck);
         // The writer drains; the next line that fits carries the count.
         while log.dropped.load(Ordering::Relaxed) > 0 {
             std::thread::yield_now();
-            log.write(Line { path: "/after", ..Line::default() });
+            log.write(&line("/after"));
         }
         drop(log);
         while Arc::strong_count(&sink.0) > 1 {

@@ -7,6 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::HeaderValue;
 use pingora_core::protocols::l4::ext::TcpKeepalive;
 use pingora_core::upstreams::peer::HttpPeer;
 
@@ -49,20 +50,26 @@ pub async fn resolve(url: &EndpointUrl) -> io::Result<SocketAddr> {
 pub struct Address {
     /// Where to connect.
     pub socket: SocketAddr,
-    /// The configured URL: scheme, host and port.
-    pub url: EndpointUrl,
+    /// The value of `Host`: host and port as configured.
+    pub authority: HeaderValue,
     /// Whether to speak HTTP/2.
     pub http2: bool,
-    /// The name its certificate must be for, when that is not the URL's host.
-    pub tls_name: Option<Arc<str>>,
+    /// Over TLS, the name that the certificate must be for.
+    tls_name: Option<Arc<str>>,
 }
 
 impl Address {
+    /// An endpoint that is at `socket`. `tls_name` is what its certificate must be for, when that is not the URL's host.
+    pub fn new(socket: SocketAddr, url: &EndpointUrl, http2: bool, tls_name: Option<&Arc<str>>) -> Self {
+        let authority = HeaderValue::from_str(&url.authority()).expect("host names and addresses are plain ASCII");
+        let tls_name = (url.scheme() == Scheme::Https).then(|| tls_name.cloned().unwrap_or_else(|| url.host().into()));
+        Self { socket, authority, http2, tls_name }
+    }
+
     /// A peer for one attempt or one scrape. `connect` bounds TCP and TLS set-up.
     pub fn peer(&self, connect: Duration) -> HttpPeer {
-        let tls = self.url.scheme() == Scheme::Https;
-        let name = if tls { self.tls_name.as_deref().unwrap_or(self.url.host()) } else { "" };
-        let mut peer = HttpPeer::new(self.socket, tls, name.to_owned());
+        let name = self.tls_name.as_deref().unwrap_or_default();
+        let mut peer = HttpPeer::new(self.socket, self.tls_name.is_some(), name.to_owned());
         peer.options.connection_timeout = Some(connect);
         peer.options.total_connection_timeout = Some(connect);
         peer.options.idle_timeout = Some(IDLE);

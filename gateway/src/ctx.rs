@@ -86,7 +86,7 @@ pub struct Attempt {
     /// The endpoint picked.
     pub endpoint: Option<Arc<Endpoint>>,
     /// Where it is. Kept, since a reload may forget it between the pick and the connection.
-    pub address: Option<Address>,
+    pub address: Option<Arc<Address>>,
     /// The in-flight guard.
     pub flight: Option<Flight>,
     /// Why this endpoint.

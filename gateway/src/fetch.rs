@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use http::header::HOST;
 use pingora_core::connectors::ConnectorOptions;
 use pingora_core::connectors::http::Connector;
 use pingora_http::RequestHeader;
@@ -106,7 +107,7 @@ async fn converse(
 ) -> Result<Page, FetchError> {
     let head = (|| {
         let mut head = RequestHeader::build("GET", path.as_bytes(), Some(3))?;
-        head.insert_header("host", address.url.authority())?;
+        head.insert_header(HOST, address.authority.clone())?;
         head.insert_header("accept", accept)?;
         head.insert_header("user-agent", concat!("spillway/", env!("CARGO_PKG_VERSION")))?;
         Ok(head)

@@ -26,6 +26,7 @@ pub mod fetch;
 pub mod fleet;
 pub mod intake;
 pub mod keeper;
+mod lanes;
 pub mod metrics;
 pub mod models_list;
 pub mod observe;
@@ -45,6 +46,7 @@ pub mod select_target;
 pub mod split;
 pub mod surface;
 pub mod trial;
+pub mod upstream_head;
 
 pub use cli::main;
 pub use spillway_picker::registry::Registry;

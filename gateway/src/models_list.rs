@@ -45,7 +45,7 @@ pub async fn answer(session: &mut Session, ctx: &mut Ctx, fleet: &Fleet, live: &
     let mut head = ResponseHeader::build(200, Some(3))?;
     head.insert_header("content-type", "application/json")?;
     head.insert_header("content-length", body.len())?;
-    head.insert_header("x-request-id", ctx.request_id.as_str())?;
+    head.insert_header(&respond::REQUEST_ID, ctx.request_id.as_str())?;
     let is_head = session.req_header().method == http::Method::HEAD;
     session.write_response_header(Box::new(head), is_head).await?;
     if is_head { Ok(()) } else { session.write_response_body(Some(Bytes::from(body)), true).await }

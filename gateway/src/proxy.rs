@@ -9,17 +9,16 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::HeaderValue;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST, TRANSFER_ENCODING, UPGRADE};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
 use pingora_core::protocols::Digest;
 use pingora_core::upstreams::peer::HttpPeer;
-use pingora_core::{Error, ErrorType, OrErr as _, Result};
+use pingora_core::{Error, ErrorType, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, Session};
 
 use crate::access_log::AccessLog;
 use crate::attempt;
-use crate::auth::{self, Auth};
+use crate::auth::Auth;
 use crate::ctx::Ctx;
 use crate::error::Refusal;
 use crate::fleet::Fleet;
@@ -35,6 +34,7 @@ use crate::routes::shortened;
 use crate::scan::Scanner;
 use crate::select_target;
 use crate::surface::{Inspected, Surface};
+use crate::upstream_head;
 
 /// A client that takes nothing of its answer for this long is gone in all but name, and its endpoint's place is wanted.
 const CLIENT_STALL: Duration = Duration::from_secs(60);
@@ -168,32 +168,11 @@ impl ProxyHttp for Gateway {
 
     async fn upstream_request_filter(
         &self,
-        session: &mut Session,
+        _session: &mut Session,
         request: &mut RequestHeader,
         ctx: &mut Box<Ctx>,
     ) -> Result<()> {
-        if let Some(address) = &ctx.attempt.address {
-            request.insert_header(HOST, address.url.authority())?;
-        }
-        let length = ctx.handle.as_ref().map_or(0, Handle::body_len);
-        let had_body = request.headers.contains_key(CONTENT_LENGTH) || request.headers.contains_key(TRANSFER_ENCODING);
-        request.remove_header(&TRANSFER_ENCODING);
-        request.remove_header(&EXPECT);
-        request.remove_header(&UPGRADE);
-        if ctx.caller.is_some() {
-            auth::strip(request);
-        }
-        if length > 0 || had_body || session.req_header().method == http::Method::POST {
-            request.insert_header(CONTENT_LENGTH, length)?;
-        }
-        // Servers build their own ids from this one; two attempts in flight must not share it.
-        let id = match ctx.attempts {
-            0 | 1 => HeaderValue::from_str(&ctx.request_id),
-            attempt => HeaderValue::from_str(&format!("{}-{attempt}", ctx.request_id)),
-        };
-        let id = id.or_err(ErrorType::InternalError, "request id is no header value")?;
-        request.insert_header("x-request-id", id)?;
-        Ok(())
+        upstream_head::write(request, ctx)
     }
 
     async fn request_body_filter(
@@ -286,7 +265,7 @@ impl ProxyHttp for Gateway {
         }
         ctx.attempt.observer = Some(Observer::new(kind));
         respond::strip_connection_headers(response);
-        response.insert_header("x-request-id", ctx.request_id.as_str())?;
+        response.insert_header(&respond::REQUEST_ID, ctx.request_id.as_str())?;
         Ok(())
     }
 

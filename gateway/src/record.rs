@@ -1,6 +1,6 @@
 //! What is kept of a request when it is over: metrics and one line in the access log.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use pingora_proxy::Session;
 
@@ -50,8 +50,8 @@ pub fn request(fleet: &Fleet, log: &AccessLog, session: &Session, ctx: &Ctx) {
         (None, None) if written.is_none() => "no_answer",
         (None, None) => "",
     };
-    log.write(Line {
-        time: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
+    log.write(&Line {
+        time: SystemTime::now(),
         request_id: &ctx.request_id,
         method: head.method.as_str(),
         path: head.uri.path(),
@@ -70,19 +70,14 @@ pub fn request(fleet: &Fleet, log: &AccessLog, session: &Session, ctx: &Ctx) {
         prompt_tokens: usage.prompt,
         cached_tokens: usage.cached,
         completion_tokens: usage.completion,
-        body_ms: ctx.body_time.map(millis),
-        pick_ms: ctx.pick_time.map(millis),
-        ttft_ms: ctx.ttft.map(millis),
-        predicted_ttft_ms: ctx.attempt.predicted_ttft.map(millis),
-        duration_ms: millis(duration),
+        body: ctx.body_time,
+        pick: ctx.pick_time,
+        ttft: ctx.ttft,
+        predicted_ttft: ctx.attempt.predicted_ttft,
+        duration,
         error,
         detail: &ctx.detail,
-        dropped: 0,
     });
-}
-
-fn millis(duration: Duration) -> f64 {
-    (duration.as_secs_f64() * 1e6).round() / 1e3
 }
 
 /// A status as text, without allocating for those that are common.

@@ -26,7 +26,7 @@ static OF_A_CONNECTION: [HeaderName; 5] = [
 ];
 
 /// The header of a request's id.
-static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Pause between the last event of a broken HTTP/2 stream and its reset. A reset discards what the connection's task has
 /// not written yet, and there is no way to ask whether it has; it is woken at once, so this is plenty.
@@ -44,7 +44,9 @@ pub fn request_id(headers: &HeaderMap) -> String {
 
 /// Removes what a server says of its own connection. `Transfer-Encoding` stays: Pingora frames the body by it.
 pub fn strip_connection_headers(response: &mut ResponseHeader) {
-    if response.status == http::StatusCode::SWITCHING_PROTOCOLS {
+    // As a rule there are none, and to look once is cheaper than to remove what is not there.
+    let has_any = response.headers.keys().any(|name| OF_A_CONNECTION.contains(name));
+    if !has_any || response.status == http::StatusCode::SWITCHING_PROTOCOLS {
         return;
     }
     let listed: Vec<String> = response
@@ -68,7 +70,7 @@ pub fn strip_connection_headers(response: &mut ResponseHeader) {
 pub async fn refuse(session: &mut Session, ctx: &mut Ctx, refusal: Refusal) -> Result<()> {
     let body = refusal.body(ctx.surface.error_shape());
     let mut head = refusal.head(body.len(), fastrand::f64())?;
-    head.insert_header("x-request-id", ctx.request_id.as_str())?;
+    head.insert_header(&REQUEST_ID, ctx.request_id.as_str())?;
     if refusal.closes() {
         session.set_keepalive(None);
     }

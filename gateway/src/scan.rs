@@ -11,7 +11,7 @@ mod key;
 pub(crate) mod reader;
 mod scanner;
 mod splice;
-mod stop;
+pub(crate) mod stop;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

@@ -17,9 +17,21 @@ ENVOY_VERSION = "1.40.0"
 NAMES = {
     "bare": "bare Pingora",
     "spillway": "Spillway",
+    "spillway-no-affinity": "Spillway without affinity",
+    "spillway-round-robin": "the same, round robin",
+    "spillway-no-scrapes": "the same, no scrapes",
     "envoy": "Envoy",
     "nginx": "nginx",
     "nginx-unbuffered": "nginx, request buffering off",
+}
+
+# Parts taken away one after the other, so that the difference of two neighbours is what a part costs. A scrape a minute
+# is none within a run.
+SETTINGS = {
+    "spillway": ["policy: adaptive"],
+    "spillway-no-affinity": ["policy: adaptive", "affinity: off"],
+    "spillway-round-robin": ["policy: round_robin", "affinity: off"],
+    "spillway-no-scrapes": ["policy: round_robin", "affinity: off", "scrape: {interval: 60s}"],
 }
 
 CHAT = b'{"model":"tiny","messages":[{"role":"user","content":"Are you there?"}]}'
@@ -35,7 +47,7 @@ class Setup:
         """The path of a proxy's program, or None where it is not installed."""
         if kind == "bare":
             return str(self.built / "examples/bare_proxy")
-        if kind == "spillway":
+        if kind in SETTINGS:
             return str(self.built / "spillway")
         if kind == "envoy":
             return envoy()
@@ -78,12 +90,13 @@ class Setup:
         conf = folder / "conf"
         if kind == "bare":
             return [f"127.0.0.1:{port}", str(self.threads), *(f"127.0.0.1:{one}" for one in self.endpoints)]
-        if kind == "spillway":
+        if kind in SETTINGS:
+            settings = "".join(f"    {one}\n" for one in SETTINGS[kind])
             endpoints = ", ".join(f'"http://127.0.0.1:{one}"' for one in self.endpoints)
             conf.write_text(
                 f"server:\n  listen: [{{address: 127.0.0.1:{port}}}]\n  metrics: {{address: 127.0.0.1:{metrics}}}\n"
                 f"  admin: {{address: 127.0.0.1:{admin}}}\n  threads: {self.threads}\n"
-                f"pools:\n  cost:\n    policy: adaptive\n    endpoints: [{endpoints}]\n"
+                f"pools:\n  cost:\n{settings}    endpoints: [{endpoints}]\n"
             )
             return ["run", "--config", str(conf)]
         if kind == "envoy":
@@ -131,7 +144,7 @@ class Proxy:
 
     def counted(self):
         """Requests by Spillway's own metrics; None for the others."""
-        if self.kind != "spillway":
+        if self.kind not in SETTINGS:
             return None
         page = urllib.request.urlopen(f"http://{self.metrics}/metrics", timeout=5).read().decode()
         values = re.findall(r"^spillway_requests_total\{[^}]*\} (\S+)$", page, re.MULTILINE)

@@ -127,7 +127,7 @@ impl PoolState {
     }
 
     /// Where an endpoint is, once its name has been resolved.
-    pub fn address(&self, endpoint: &str) -> Option<Address> {
+    pub fn address(&self, endpoint: &str) -> Option<Arc<Address>> {
         self.roster().address(endpoint).cloned()
     }
 
@@ -182,7 +182,7 @@ impl PoolState {
         }
         let mut members = before.members().to_vec();
         for address in members.iter_mut().filter_map(|member| member.address.as_mut()) {
-            address.http2 = settings.http2;
+            Arc::make_mut(address).http2 = settings.http2;
         }
         self.replace(members, now)
     }
@@ -218,8 +218,7 @@ impl PoolState {
         let mut members = self.roster().members().to_vec();
         for member in &mut members {
             if let Some(&socket) = hosts.get(&member.url) {
-                let url = member.url.clone();
-                member.address = Some(Address { socket, url, http2: writer.http2, tls_name: None });
+                member.address = Some(Arc::new(Address::new(socket, &member.url, writer.http2, None)));
             }
         }
         self.replace(members, now);

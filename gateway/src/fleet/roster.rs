@@ -26,21 +26,21 @@ pub struct Member {
     /// Facts for filters and scorers.
     pub labels: BTreeMap<String, String>,
     /// Where it is; `None` until its host name has been resolved.
-    pub address: Option<Address>,
+    pub address: Option<Arc<Address>>,
 }
 
 impl Member {
     /// An endpoint of the configuration. `socket` is where its host name led, if it has led anywhere.
     pub(super) fn listed(endpoint: &config::Endpoint, socket: Option<SocketAddr>, http2: bool) -> Self {
         let url = endpoint.url.clone();
-        let address = socket.map(|socket| Address { socket, url: url.clone(), http2, tls_name: None });
+        let address = socket.map(|socket| Arc::new(Address::new(socket, &url, http2, None)));
         Self { id: url.to_string().into(), url, weight: endpoint.weight, labels: endpoint.labels.clone(), address }
     }
 
     /// An endpoint that DNS has led to.
     pub(super) fn found(dns: &Dns, socket: SocketAddr, found: &dns::Found, http2: bool) -> Self {
         let url = EndpointUrl::of_socket(dns.scheme, socket);
-        let address = Address { socket, url: url.clone(), http2, tls_name: found.tls_name.clone() };
+        let address = Arc::new(Address::new(socket, &url, http2, found.tls_name.as_ref()));
         let (id, labels) = (url.to_string().into(), BTreeMap::new());
         Self { id, url, weight: found.weight, labels, address: Some(address) }
     }
@@ -56,7 +56,7 @@ pub struct Roster {
     members: Vec<Member>,
     /// Where they are, and where those were that went with the latest change: a request may have picked one and not have
     /// asked yet.
-    addresses: HashMap<Arc<str>, Address>,
+    addresses: HashMap<Arc<str>, Arc<Address>>,
 }
 
 impl Roster {
@@ -73,7 +73,7 @@ impl Roster {
     }
 
     /// Where an endpoint is, once that is known.
-    pub fn address(&self, endpoint: &str) -> Option<&Address> {
+    pub fn address(&self, endpoint: &str) -> Option<&Arc<Address>> {
         self.addresses.get(endpoint)
     }
 }

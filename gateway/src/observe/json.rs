@@ -4,7 +4,7 @@
 //! such as `\"usage\"` inside a completion, is inside a string for it as for any parser. Memory does not grow with the
 //! document: it keeps the containers that lead to the current place, and of any text only its first bytes.
 
-use memchr::memchr2;
+use crate::scan::stop::plain_end;
 
 use super::place::Place;
 use super::short::Short;
@@ -119,7 +119,7 @@ impl Scanner {
                         _ => Token::Text,
                     };
                     // Nearly every string is whole and plain.
-                    match memchr2(b'"', b'\\', rest) {
+                    match plain_end(rest) {
                         Some(end) if rest[end] == b'"' => {
                             self.string_ends(token, &rest[..end], found);
                             rest = &rest[end + 1..];
@@ -197,7 +197,7 @@ impl Scanner {
             self.word.push(&rest[..1]);
             return &rest[1..];
         }
-        let Some(at) = memchr2(b'"', b'\\', rest) else {
+        let Some(at) = plain_end(rest) else {
             self.word.push(rest);
             return &[];
         };

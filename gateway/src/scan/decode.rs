@@ -4,7 +4,8 @@
 //! escapes that JSON does not know decode to something, always the same: an engine's parser may be laxer than ours.
 
 use super::reader::Reader;
-use super::stop::{plain_end, plain_prefix};
+use super::stop::plain_end;
+use crate::lanes;
 
 /// Bytes of a key that are kept. Longer keys are never among those asked for.
 pub(crate) const NAME_ROOM: usize = 32;
@@ -107,7 +108,7 @@ impl<'a> Reader<'a> {
         Some(run)
     }
 
-    /// Decodes what follows inside of a string into `room`, eight bytes at a time: with an escape in every line, a call
+    /// Decodes what follows inside of a string into `room`, many bytes at a time: with an escape in every line, a call
     /// for each run between two of them costs more than the bytes do.
     ///
     /// Stops at the string's end, which is then behind; when `room` has less than [`LEAST_ROOM`](Self::LEAST_ROOM) left;
@@ -121,14 +122,14 @@ impl<'a> Reader<'a> {
             let mut at = 0;
             let mut is_odd = false;
             while run < LONG_RUN
-                && let Some(from) = piece.get(at..).and_then(<[u8]>::first_chunk::<8>)
-                && let Some(to) = room.get_mut(len..).and_then(<[u8]>::first_chunk_mut::<8>)
+                && let Some(from) = piece.get(at..).and_then(<[u8]>::first_chunk::<{ lanes::WIDTH }>)
+                && let Some(to) = room.get_mut(len..).and_then(<[u8]>::first_chunk_mut::<{ lanes::WIDTH }>)
             {
                 *to = *from;
-                let Some(plain) = plain_prefix(*from) else {
-                    at += 8;
-                    len += 8;
-                    run += 8;
+                let Some(plain) = lanes::quote_or_backslash(*from) else {
+                    at += lanes::WIDTH;
+                    len += lanes::WIDTH;
+                    run += lanes::WIDTH;
                     continue;
                 };
                 at += plain;
@@ -155,7 +156,7 @@ impl<'a> Reader<'a> {
                 return Decoded { len, is_end: false };
             }
             // The last bytes of a chunk, or an escape that is not one letter or is cut by the chunk's end.
-            if room.len() - len < Self::LEAST_ROOM || !(is_odd || self.piece.len() < 8) {
+            if room.len() - len < Self::LEAST_ROOM || !(is_odd || self.piece.len() < lanes::WIDTH) {
                 continue;
             }
             match self.take() {
@@ -175,8 +176,8 @@ impl<'a> Reader<'a> {
         Decoded { len, is_end: self.left() == 0 }
     }
 
-    /// Room that [`decode_into`](Self::decode_into) needs to make progress: eight bytes are written at once.
-    pub(crate) const LEAST_ROOM: usize = 8;
+    /// Room that [`decode_into`](Self::decode_into) needs to make progress: so many are written at once.
+    pub(crate) const LEAST_ROOM: usize = lanes::WIDTH;
 
     /// Decodes the string that starts here if it has at most `max_bytes`; `None` if it is longer or no string.
     /// Lone surrogates become U+FFFD.

@@ -268,7 +268,7 @@ proptest! {
         text in proptest::collection::vec(
             prop_oneof![4 => "[a-z ]{0,20}", 1 => "[a-z]{120,700}", 3 => r#"\\["\\/ntrbfx]"#, 1 => r"\\u[0-9a-f]{4}", 1 => "é|☕|😀"], 0..40),
         cuts in proptest::collection::vec(1usize..600, 0..20),
-        room in 8usize..100,
+        room in reader::Reader::LEAST_ROOM..100,
     ) {
         let mut written = format!("\"{}\" rest", text.concat());
         let value = Value { kind: Kind::String, start: 0, end: written.len() };
