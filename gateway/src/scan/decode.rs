@@ -116,49 +116,30 @@ impl<'a> Reader<'a> {
     /// way.
     pub(crate) fn decode_into(&mut self, room: &mut [u8]) -> Decoded {
         let mut len = 0;
-        let mut run = 0;
         while room.len() - len >= Self::LEAST_ROOM && self.refill() {
-            let piece = self.piece;
-            let mut at = 0;
-            let mut is_odd = false;
-            while run < LONG_RUN
-                && let Some(from) = piece.get(at..).and_then(<[u8]>::first_chunk::<{ lanes::WIDTH }>)
-                && let Some(to) = room.get_mut(len..).and_then(<[u8]>::first_chunk_mut::<{ lanes::WIDTH }>)
-            {
-                *to = *from;
-                let Some(plain) = lanes::quote_or_backslash(*from) else {
-                    at += lanes::WIDTH;
-                    len += lanes::WIDTH;
-                    run += lanes::WIDTH;
-                    continue;
-                };
-                at += plain;
-                len += plain;
-                run = 0;
-                if piece[at] == b'"' {
-                    self.piece = &piece[at + 1..];
-                    return Decoded { len, is_end: true };
-                }
-                match piece.get(at + 1).map_or(0, |byte| SIMPLE_ESCAPES[usize::from(*byte)]) {
-                    0 => {
-                        is_odd = true;
-                        break;
-                    }
-                    byte => {
-                        room[len] = byte;
-                        len += 1;
-                        at += 2;
-                    }
-                }
-            }
-            self.piece = &piece[at..];
-            if run >= LONG_RUN {
+            let (copied, stops) = copy_plain(self.piece, &mut room[len..]);
+            self.piece = &self.piece[copied..];
+            len += copied;
+            if copied >= LONG_RUN && !stops {
                 return Decoded { len, is_end: false };
             }
-            // The last bytes of a chunk, or an escape that is not one letter or is cut by the chunk's end.
-            if room.len() - len < Self::LEAST_ROOM || !(is_odd || self.piece.len() < lanes::WIDTH) {
+            match self.piece {
+                [b'"', rest @ ..] => {
+                    self.piece = rest;
+                    return Decoded { len, is_end: true };
+                }
+                [b'\\', letter, rest @ ..] if SIMPLE_ESCAPES[usize::from(*letter)] != 0 && len < room.len() => {
+                    room[len] = SIMPLE_ESCAPES[usize::from(*letter)];
+                    len += 1;
+                    self.piece = rest;
+                    continue;
+                }
+                _ => {}
+            }
+            if room.len() - len < Self::LEAST_ROOM || !(stops || self.piece.len() < lanes::WIDTH) {
                 continue;
             }
+            // An escape that is not one letter or is cut by the chunk's end, or one of the last bytes of a chunk.
             match self.take() {
                 Some(b'"') => return Decoded { len, is_end: true },
                 Some(b'\\') => {
@@ -247,6 +228,23 @@ impl<'a> Reader<'a> {
         }
         Utf8::of_code(u32::from(unit))
     }
+}
+
+/// Copies plain text up to the first `"` or `\`, or until [`LONG_RUN`] bytes are copied, or until less than
+/// [`lanes::WIDTH`] bytes are left on either side. Returns how many bytes that were, and whether such a stop follows. More
+/// of `to` may be overwritten.
+#[inline]
+fn copy_plain(from: &[u8], to: &mut [u8]) -> (usize, bool) {
+    let blocks = from.as_chunks().0.iter().zip(to.as_chunks_mut().0);
+    let mut copied = 0;
+    for (from, to) in blocks.take(LONG_RUN / lanes::WIDTH) {
+        *to = *from;
+        if let Some(plain) = lanes::quote_or_backslash(*from) {
+            return (copied + plain, true);
+        }
+        copied += lanes::WIDTH;
+    }
+    (copied, false)
 }
 
 /// Decodes a key that was cut out raw, into `room`; `None` if it has more bytes than fit.

@@ -1,6 +1,23 @@
 //! The request bodies: chats as clients write them, of a given size.
 
 use bytes::Bytes;
+use serde::Serialize;
+
+/// A request as the common clients write it: in this order, the role before the content.
+#[derive(Serialize)]
+struct Chat<'a> {
+    model: &'a str,
+    messages: &'a [Message],
+    stream: bool,
+    max_tokens: u32,
+    temperature: f64,
+}
+
+#[derive(Serialize)]
+struct Message {
+    role: &'static str,
+    content: String,
+}
 
 /// The model that the origin lists.
 pub const MODEL: &str = "tiny";
@@ -51,13 +68,10 @@ impl Prompts {
 
 fn chat(size: usize, seed: u64, stream: bool) -> Bytes {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let mut messages =
-        vec![serde_json::json!({"role": "system", "content": SYSTEM.repeat((size / 1000).clamp(1, 30))})];
-    let written = |messages: &Vec<serde_json::Value>| {
-        serde_json::json!({
-            "model": MODEL, "messages": messages, "stream": stream, "max_tokens": 256, "temperature": 0.7,
-        })
-        .to_string()
+    let mut messages = vec![Message { role: "system", content: SYSTEM.repeat((size / 1000).clamp(1, 30)) }];
+    let written = |messages: &[Message]| {
+        let chat = Chat { model: MODEL, messages, stream, max_tokens: 256, temperature: 0.7 };
+        serde_json::to_string(&chat).expect("texts and numbers are JSON")
     };
     // Turns of at most 4 KiB, as in a long conversation.
     loop {
@@ -75,7 +89,7 @@ fn chat(size: usize, seed: u64, stream: bool) -> Bytes {
             text.push(if words % 12 == 0 { '\n' } else { ' ' });
         }
         let role = if messages.len() % 2 == 1 { "user" } else { "assistant" };
-        messages.push(serde_json::json!({"role": role, "content": text}));
+        messages.push(Message { role, content: text });
     }
 }
 
