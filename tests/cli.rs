@@ -92,6 +92,28 @@ async fn a_bad_file_is_reported_at_start_as_check_reports_it() {
 }
 
 #[tokio::test]
+async fn a_port_that_is_taken_ends_the_start_with_one_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let holder = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = holder.local_addr().unwrap();
+    let free = "127.0.0.1:0";
+    for [gateway, metrics, admin] in
+        [[taken.to_string().as_str(), free, free], [free, taken.to_string().as_str(), free]]
+    {
+        let text = format!(
+            "server: {{listen: [{{address: \"{gateway}\"}}], metrics: {{address: \"{metrics}\"}}, admin: {{address: \"{admin}\"}}}}\n\
+             pools: {{a: {{endpoints: [\"http://127.0.0.1:9\"]}}}}\n"
+        );
+        let output = spillway(["--config", &written(directory.path(), &text)]).await;
+        let (_, err) = texts(&output);
+        assert_eq!(output.status.code(), Some(1), "{err}");
+        let told: Vec<&str> = err.lines().filter(|line| !line.starts_with('{')).collect();
+        assert_eq!(told.len(), 1, "{err}");
+        assert!(told[0].contains(&format!("cannot listen on {taken}")), "{err}");
+    }
+}
+
+#[tokio::test]
 async fn an_unknown_command_is_a_usage_error() {
     let output = spillway(["serve-everything"]).await;
     assert_eq!(output.status.code(), Some(2), "{}", texts(&output).1);

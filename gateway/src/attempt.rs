@@ -11,6 +11,7 @@ use spillway_picker::decide::NoPick;
 use spillway_picker::pool::{Event, Outcome};
 
 use crate::ctx::{Attempt, Ctx};
+use crate::detail;
 use crate::error::Refusal;
 use crate::fleet::Fleet;
 use crate::observe::{Kind, Observer, Seen};
@@ -107,11 +108,8 @@ pub fn classify(ctx: &Ctx, error: &Error, connection_reused: bool) -> Failure {
     }
     match error.etype() {
         ErrorType::WriteError | ErrorType::ReadError | ErrorType::ConnectionClosed | ErrorType::H2Error => {
-            if connection_reused {
-                Failure::StaleConnection
-            } else {
-                Failure::Reset
-            }
+            // Once there is a head, the server was there and had the request.
+            if connection_reused && ctx.attempt.status.is_none() { Failure::StaleConnection } else { Failure::Reset }
         }
         ErrorType::WriteTimedout | ErrorType::ReadTimedout => Failure::Reset,
         _ => Failure::Other,
@@ -145,7 +143,7 @@ fn conclude(fleet: &Fleet, ctx: &mut Ctx, failure: Failure, mut error: Box<Error
     // What Pingora makes of a passed deadline reads like the client's fault.
     ctx.detail = match failure {
         Failure::Expired(_) => String::new(),
-        _ => error.to_string(),
+        _ => detail::of(&error),
     };
     match verdict {
         Verdict::Again => ctx.attempt.again = true,
@@ -284,7 +282,7 @@ pub fn saw_end(ctx: &mut Ctx, body: &mut Option<Bytes>) {
     }
     ctx.failure = Some(Failure::Other);
     "stream ended without its end marker".clone_into(&mut ctx.detail);
-    if let Some(event) = observer.error_event(&Refusal::Failed.to_string()) {
+    if let Some(event) = observer.error_event(&Refusal::Failed.in_stream()) {
         let mut whole = body.take().map(Vec::from).unwrap_or_default();
         whole.extend_from_slice(&event);
         *body = Some(whole.into());

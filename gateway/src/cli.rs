@@ -151,8 +151,11 @@ pub(crate) fn start_log_quietly() {
 }
 
 fn log_events(default: &str) {
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
+    // Set to nothing it would turn all off, which nobody means.
+    let chosen = std::env::var("RUST_LOG").ok().filter(|chosen| !chosen.trim().is_empty());
+    let filter = chosen
+        .and_then(|chosen| tracing_subscriber::EnvFilter::try_new(chosen).ok())
+        .unwrap_or_else(|| tracing_subscriber::EnvFilter::new(default));
     let _ = tracing_subscriber::fmt()
         .json()
         .flatten_event(true)

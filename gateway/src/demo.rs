@@ -31,11 +31,11 @@ pub fn run(registry: Registry, port: u16, quiet: bool) -> anyhow::Result<()> {
         .context("cannot start the simulated endpoints")?;
     let fleet = runtime.block_on(start_endpoints())?;
     let urls: Vec<String> = fleet.iter().map(spillway_sim::Server::url).collect();
-    print!("{}", welcome(port, &urls));
     crate::cli::start_log_quietly();
     let source = Source::Text(configuration(port, &urls));
     let options = run::Options { source, registry, access_log: Box::new(std::io::sink()) };
     run::serve(options, |server| {
+        print!("{}", welcome(port, &urls));
         if !quiet {
             server.add_service(background_service("demo load", load::Load::new(port, MODEL, &ADAPTERS)));
         }

@@ -75,9 +75,6 @@ pub enum Refusal {
     /// No answer within a deadline.
     #[error("the model server did not answer in time")]
     TimedOut,
-    /// The process is shutting down.
-    #[error("the gateway is shutting down; try again")]
-    Draining,
     /// Our own fault.
     #[error("internal error")]
     Internal,
@@ -88,7 +85,7 @@ const COME_BACK: Duration = Duration::from_secs(1);
 
 impl Refusal {
     /// Every value of [`code`](Self::code).
-    pub const CODES: [&str; 22] = [
+    pub const CODES: [&str; 21] = [
         "invalid_json",
         "bad_request",
         "request_timeout",
@@ -109,9 +106,17 @@ impl Refusal {
         "saturated",
         "endpoint_failed",
         "endpoint_timeout",
-        "draining",
         "internal",
     ];
+
+    /// The message where an answer has begun and will not be finished.
+    pub fn in_stream(&self) -> String {
+        match self {
+            Self::Failed => "the model server broke off its answer".to_owned(),
+            Self::TimedOut => "the model server did not go on with its answer in time".to_owned(),
+            other => other.to_string(),
+        }
+    }
 
     /// The HTTP status.
     pub fn status(&self) -> u16 {
@@ -128,7 +133,7 @@ impl Refusal {
             Self::HeadersTooLarge(_) => 431,
             Self::Internal => 500,
             Self::Failed => 502,
-            Self::Memory | Self::NoEndpoint | Self::Draining => 503,
+            Self::Memory | Self::NoEndpoint => 503,
             Self::TimedOut => 504,
         }
     }
@@ -140,7 +145,7 @@ impl Refusal {
             Self::ModelForbidden(_) => "permission_error",
             Self::InFlight => "rate_limit_exceeded",
             Self::Saturated => "overloaded",
-            Self::Memory | Self::NoEndpoint | Self::Draining => "service_unavailable",
+            Self::Memory | Self::NoEndpoint => "service_unavailable",
             Self::Failed | Self::TimedOut => "upstream_error",
             Self::Internal => "internal_error",
             _ => "invalid_request_error",
@@ -170,7 +175,6 @@ impl Refusal {
             Self::Saturated => "saturated",
             Self::Failed => "endpoint_failed",
             Self::TimedOut => "endpoint_timeout",
-            Self::Draining => "draining",
             Self::Internal => "internal",
         }
     }
@@ -196,7 +200,6 @@ impl Refusal {
                 | Self::HeadersTooLarge(_)
                 | Self::Encoding
                 | Self::Memory
-                | Self::Draining
         )
     }
 
@@ -292,7 +295,6 @@ mod tests {
             Refusal::Saturated,
             Refusal::Failed,
             Refusal::TimedOut,
-            Refusal::Draining,
             Refusal::Internal,
         ];
         for refusal in &all {

@@ -9,6 +9,7 @@ use pingora_core::connectors::http::Connector;
 use pingora_http::RequestHeader;
 
 use crate::address::Address;
+use crate::detail;
 
 /// Longest answer read, in bytes: a vLLM page is 50 kB per engine, a megabyte with many.
 const LARGEST: usize = 4 * 1024 * 1024;
@@ -24,7 +25,7 @@ const INTERIM: u32 = 8;
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
     /// Connecting, sending or receiving failed.
-    #[error("{0}")]
+    #[error("{}", detail::of(.0))]
     Transport(Box<pingora_core::Error>),
     /// The whole exchange took too long.
     #[error("no answer within {0:?}")]

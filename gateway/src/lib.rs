@@ -17,6 +17,7 @@ pub mod config;
 pub mod ctx;
 #[cfg(feature = "demo")]
 pub mod demo;
+pub mod detail;
 pub mod dns;
 pub mod engine;
 pub mod error;

@@ -20,6 +20,7 @@ use crate::access_log::AccessLog;
 use crate::attempt;
 use crate::auth::Auth;
 use crate::ctx::Ctx;
+use crate::detail;
 use crate::error::Refusal;
 use crate::fleet::Fleet;
 use crate::intake::{self, Intake, IntakeError};
@@ -238,8 +239,8 @@ impl ProxyHttp for Gateway {
         ctx: &mut Box<Ctx>,
     ) -> Result<()> {
         if response.status == http::StatusCode::SWITCHING_PROTOCOLS {
-            // Upgrades are never asked for: see `upstream_request_filter`.
-            return Error::e_explain(ErrorType::InvalidHTTPHeader, "endpoint switches protocols unasked")
+            // Upgrades are never asked for: see `upstream_head`.
+            return Error::e_explain(ErrorType::Custom("SwitchedProtocols"), "endpoint switches protocols unasked")
                 .map_err(Error::into_up);
         }
         if response.status.is_informational() {
@@ -311,8 +312,8 @@ impl ProxyHttp for Gateway {
         if ctx.failure.is_none() {
             ctx.failure = Some(attempt::classify(ctx, error, false));
         }
-        if ctx.detail.is_empty() {
-            ctx.detail = error.to_string();
+        if ctx.detail.is_empty() && !matches!(ctx.failure, Some(Failure::Expired(_))) {
+            ctx.detail = detail::of(error);
         }
         let code = respond::failure(session, ctx).await;
         FailToProxy { error_code: code, can_reuse_downstream: false }

@@ -87,7 +87,7 @@ pub async fn failure(session: &mut Session, ctx: &mut Ctx) -> u16 {
     let began = session.response_written().is_some_and(|head| !head.status.is_informational());
     if began {
         // Too late for a status: an event in the stream's own form, then the abnormal end that `false` leaves behind.
-        let message = attempt::final_refusal(ctx).to_string();
+        let message = attempt::final_refusal(ctx).in_stream();
         let observer = ctx.attempt.observer.as_ref().filter(|_| !ctx.attempt.ended);
         let event = observer.and_then(|observer| observer.error_event(&message));
         if let Some(event) = event {

@@ -73,6 +73,7 @@ pub fn serve(options: Options, beside: impl FnOnce(&mut Server)) -> anyhow::Resu
     let Options { source, registry, access_log } = options;
     let (config, contents) = source.load(&registry)?;
     let server_settings = config.server.clone();
+    check_ports(&server_settings)?;
     let fleet = Fleet::new(config, registry)?;
     let auth = Arc::new(Auth::default());
     let reloader = match &source {
@@ -110,6 +111,17 @@ pub fn serve(options: Options, beside: impl FnOnce(&mut Server)) -> anyhow::Resu
     );
     server.run(RunArgs { shutdown_signal: Box::new(shutdown::Signals::new(fleet, server_settings.drain)) });
     Ok(())
+}
+
+/// Refuses to start on a port that is taken. Pingora finds that out in a thread of its own, after half a minute of tries, and
+/// the process lives on without it.
+fn check_ports(settings: &config::Server) -> anyhow::Result<()> {
+    let listeners = settings.listen.iter().map(|listen| listen.address);
+    let taken = listeners
+        .chain([settings.metrics.address, settings.admin.address])
+        .map(|address| std::net::TcpListener::bind(address).with_context(|| format!("cannot listen on {address}")));
+    // All are held until all are known: two of ours may be the same.
+    taken.collect::<anyhow::Result<Vec<_>>>().map(drop)
 }
 
 fn server_conf(settings: &config::Server) -> ServerConf {

@@ -3,7 +3,7 @@
 //! Headers are looked at before they are touched: each change of one costs a name parsed and two maps searched, and most
 //! requests need few.
 
-use http::header::{CONTENT_LENGTH, EXPECT, HOST, HeaderName, TRANSFER_ENCODING, UPGRADE};
+use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderName, TRANSFER_ENCODING, UPGRADE};
 use http::{HeaderMap, HeaderValue, Method};
 use pingora_core::{ErrorType, OrErr as _, Result};
 use pingora_http::RequestHeader;
@@ -13,8 +13,9 @@ use crate::ctx::Ctx;
 use crate::replay::Handle;
 use crate::respond::REQUEST_ID;
 
-/// The body is sent with a length whatever framing it came in, at once, and to a server that stays with HTTP.
-static NOT_SENT_ON: [HeaderName; 3] = [TRANSFER_ENCODING, EXPECT, UPGRADE];
+/// The body is sent with a length whatever framing it came in, at once, and to a server that stays with HTTP. What
+/// `Connection` listed is gone already; Pingora puts it back for an upgrade.
+static NOT_SENT_ON: [HeaderName; 4] = [TRANSFER_ENCODING, EXPECT, UPGRADE, CONNECTION];
 
 /// Changes `request` for the attempt that `ctx` is at.
 pub fn write(request: &mut RequestHeader, ctx: &Ctx) -> Result<()> {
@@ -81,7 +82,7 @@ mod tests {
         assert_eq!(framed("POST", &[("content-length", "5"), ("content-length", "5")], 5), length("5"));
         assert_eq!(framed("POST", &[("transfer-encoding", "chunked"), ("expect", "100-continue")], 5), length("5"));
         assert_eq!(framed("POST", &[], 0), length("0"));
-        assert_eq!(framed("GET", &[("upgrade", "h2c")], 0), []);
+        assert_eq!(framed("GET", &[("upgrade", "h2c"), ("connection", "upgrade")], 0), []);
         assert_eq!(framed("GET", &[("content-length", "0")], 0), length("0"));
     }
 }

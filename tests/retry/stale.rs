@@ -5,7 +5,7 @@ use std::time::Duration;
 use spillway_sim::{Fault, FaultKind};
 
 use crate::harness::{
-    ENDPOINT_HTTP, Gateway, chat, config_for, eventually, hash, json_of_size, post, record_of, sims, streamed,
+    ENDPOINT_HTTP, Events, Gateway, chat, config_for, eventually, hash, json_of_size, post, record_of, sims, streamed,
 };
 
 const CHAT: &str = "/v1/chat/completions";
@@ -70,6 +70,28 @@ async fn a_reset_on_a_kept_connection_is_tried_again_on_a_fresh_one() {
                 assert_eq!(counted, stale, "{what}");
             }
         }
+        gateway.assert_idle().await;
+    }
+}
+
+#[tokio::test]
+async fn a_kept_connection_that_breaks_after_the_head_was_not_stale() {
+    for http in ENDPOINT_HTTP {
+        let sims = sims(1).await;
+        let gateway = Gateway::start(&config_for(&sims).with(http)).await;
+        let mut client = gateway.h1().await;
+        eventually("a connection is kept", async || {
+            let answer = client.call(post(CHAT, chat("warm"))).await.expect(200);
+            (answer.header("x-sim-connection-requests") != "1").then_some(())
+        })
+        .await;
+        sims[0].fault(Fault { reused: true, after: 5, count: Some(1), ..Fault::new(FaultKind::CrashMidstream) });
+        let mut request = post(CHAT, streamed("hi", 20));
+        request.headers_mut().insert("x-request-id", "broken".parse().unwrap());
+        Events::of(client.send(request).await.unwrap()).rest().await;
+        let line = gateway.logged("broken").await;
+        assert_eq!(line["error"], "reset", "{http}: {line}");
+        assert_eq!(line["attempts"], 1, "{http}: {line}");
         gateway.assert_idle().await;
     }
 }

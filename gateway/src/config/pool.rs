@@ -272,8 +272,8 @@ pub struct Affinity {
     #[serde(with = "field::size")]
     #[schemars(schema_with = "field::bytes", extend("minimum" = 1_048_576))]
     pub index_memory: u64,
-    /// A request header that names a session; requests with the same value share an owner. Lower case here, any in the
-    /// file.
+    /// A request header that names a session: its value is the ring key instead of the prompt's start. Lower case here, any
+    /// in the file.
     #[serde(with = "field::off_header")]
     #[schemars(schema_with = "field::header_or_off")]
     pub session_header: Option<String>,
