@@ -9,20 +9,21 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
-/// Labels of each metric by a table of lines like "| `spillway_x_total` | model, pool | what it counts |".
-fn documented(text: &str) -> BTreeMap<String, BTreeSet<String>> {
+/// Labels and meaning of each metric, by its name.
+type Table = BTreeMap<String, (BTreeSet<String>, String)>;
+
+/// Reads a table of lines like "| `spillway_x_total` | model, pool | what it counts |".
+fn documented(text: &str) -> Table {
     let row = |line: &str| {
-        let mut cells = line.trim().strip_prefix('|')?.split('|').map(str::trim);
+        let mut cells = line.trim().strip_prefix('|')?.strip_suffix('|')?.splitn(3, '|').map(str::trim);
         let name = cells.next()?.strip_prefix("`spillway_")?.strip_suffix('`')?.to_owned();
         let labels = cells.next()?.split(',').map(|label| label.trim().trim_matches('`').to_owned());
         let labels = labels.filter(|label| !label.is_empty()).collect();
-        let meaning = cells.next()?;
-        assert!(!meaning.is_empty(), "{name} has no meaning");
-        Some((format!("spillway_{name}"), labels))
+        Some((format!("spillway_{name}"), (labels, cells.next()?.to_owned())))
     };
-    let mut all = BTreeMap::new();
-    for (name, labels) in text.lines().filter_map(row) {
-        assert!(all.insert(name.clone(), labels).is_none(), "{name} is in the table twice");
+    let mut all = Table::new();
+    for (name, row) in text.lines().filter_map(row) {
+        assert!(all.insert(name.clone(), row).is_none(), "{name} is in the table twice");
     }
     all
 }
@@ -31,24 +32,29 @@ fn documented(text: &str) -> BTreeMap<String, BTreeSet<String>> {
 fn a_table_is_read_as_it_is_written() {
     let text = "| metric | labels | meaning |\n|---|---|---|\n| `spillway_a_total` | model, `pool` | A | b. |\n\
                 | `spillway_b` | | B. |\ntext about `spillway_c`\n";
-    let expected = [("spillway_a_total", vec!["model", "pool"]), ("spillway_b", vec![])];
-    let expected = expected.map(|(name, labels)| (name.to_owned(), labels.into_iter().map(str::to_owned).collect()));
-    assert_eq!(documented(text), BTreeMap::from(expected));
+    let expected = [("spillway_a_total", vec!["model", "pool"], "A | b."), ("spillway_b", vec![], "B.")];
+    let expected = expected.map(|(name, labels, meaning)| {
+        (name.to_owned(), (labels.into_iter().map(str::to_owned).collect(), meaning.to_owned()))
+    });
+    assert_eq!(documented(text), Table::from(expected));
 }
 
 #[test]
-fn the_readme_names_every_metric_with_its_labels_and_no_other() {
+fn the_readme_names_every_metric_as_its_page_does_and_no_other() {
     let readme = std::fs::read_to_string(repository().join("README.md")).unwrap();
     let families = spillway::metrics::FAMILIES.iter().chain(spillway::admin::gauges::FAMILIES);
-    let existing: BTreeMap<String, BTreeSet<String>> = families
-        .map(|(name, labels, _)| ((*name).to_owned(), labels.iter().map(|label| (*label).to_owned()).collect()))
+    let existing: Table = families
+        .map(|(name, labels, help)| {
+            let labels = labels.iter().map(|label| (*label).to_owned()).collect();
+            ((*name).to_owned(), (labels, help.trim().to_owned()))
+        })
         .collect();
     let documented = documented(&readme);
     let missing: Vec<_> = existing.keys().filter(|name| !documented.contains_key(*name)).collect();
     let invented: Vec<_> = documented.keys().filter(|name| !existing.contains_key(*name)).collect();
     assert!(missing.is_empty() && invented.is_empty(), "not in the README: {missing:?}; only there: {invented:?}");
-    for (name, labels) in &existing {
-        assert_eq!(&documented[name], labels, "labels of {name} in the README (left) and in the program (right)");
+    for (name, row) in &existing {
+        assert_eq!(&documented[name], row, "{name} in the README (left) and in the program (right)");
     }
 }
 

@@ -227,7 +227,7 @@ pub fn saw_chunk(fleet: &Fleet, ctx: &mut Ctx, chunk: &Bytes) {
 }
 
 fn saw_tokens(fleet: &Fleet, ctx: &mut Ctx, seen: Seen) {
-    let Some(target) = ctx.target.clone() else { return };
+    let Some(target) = &ctx.target else { return };
     let moment = Instant::now();
     let now = fleet.time_of(moment);
     let labels = [&*target.model, &*target.pool.state.name];
@@ -259,7 +259,8 @@ fn saw_tokens(fleet: &Fleet, ctx: &mut Ctx, seen: Seen) {
     if later > 0 {
         if let Some(last) = ctx.attempt.last_token {
             let gap = moment.saturating_duration_since(last).as_secs_f64() / f64::from(later);
-            let histogram = metrics.inter_token_seconds.with_label_values(&labels);
+            let of_labels = || metrics.inter_token_seconds.with_label_values(&labels);
+            let histogram = ctx.attempt.gaps.get_or_insert_with(of_labels);
             for _ in 0..later {
                 histogram.observe(gap);
             }

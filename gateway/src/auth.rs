@@ -50,6 +50,11 @@ impl Auth {
     }
 }
 
+/// Whether this text is a key that the request brings, right or wrong: such a text must not be taken for a mere name.
+pub fn is_presented(headers: &HeaderMap, text: &[u8]) -> bool {
+    presented(headers).any(|key| key == text)
+}
+
 /// The keys a request brings.
 fn presented(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
     HEADERS.iter().flat_map(|name| headers.get_all(name).iter().map(move |value| (name, value.as_bytes()))).filter_map(

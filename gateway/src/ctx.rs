@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use prometheus::Histogram;
 use spillway_picker::decide::{AffinityResult, Reason};
 use spillway_picker::flight::Flight;
 use spillway_picker::pool::Endpoint;
@@ -107,6 +108,8 @@ pub struct Attempt {
     pub observer: Option<Observer>,
     /// What it saw, once over.
     pub summary: Option<Summary>,
+    /// Where the gaps between its tokens are counted: looked up once, not with each.
+    pub gaps: Option<Histogram>,
     /// When output was last seen.
     pub last_token: Option<Instant>,
     /// Response body bytes so far.

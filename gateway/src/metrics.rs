@@ -70,7 +70,7 @@ metrics! {
         requests_total["model", "pool", "code"]
         /// Tokens as reported by the servers' usage; `kind` is prompt, cached or completion, `tenant` is empty without API keys.
         tokens_total["model", "tenant", "kind"]
-        /// Requests for a name with a split, by the arm they went to: `target` is the name sent on.
+        /// Requests for a name with a split, by the arm they went to; `target` is the name sent on.
         split_requests_total["model", "pool", "target", "code"]
         /// Tokens of such requests; `kind` is prompt, cached or completion.
         split_tokens_total["model", "pool", "target", "kind"]
@@ -104,7 +104,7 @@ metrics! {
         request_duration_seconds["model", "pool"] LATENCY;
         /// Seconds from the request head to the first output token (streams only).
         ttft_seconds["model", "pool"] LATENCY;
-        /// The same for requests for a name with a split, by the arm they went to.
+        /// Seconds from the request head to the first output token of requests for a name with a split, by the arm they went to (streams only).
         split_ttft_seconds["model", "pool", "target"] LATENCY;
         /// Seconds from the request head to the first output token by arm of a trial (streams only).
         arm_ttft_seconds["pool", "arm"] LATENCY;

@@ -9,6 +9,7 @@ use pingora_http::ResponseHeader;
 use pingora_proxy::Session;
 
 use crate::attempt;
+use crate::auth;
 use crate::ctx::Ctx;
 use crate::error::Refusal;
 use crate::retry::Failure;
@@ -32,13 +33,14 @@ pub static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// not written yet, and there is no way to ask whether it has; it is woken at once, so this is plenty.
 const FLUSH: Duration = Duration::from_millis(50);
 
-/// The client's request id if it is fit to be passed on, or a new one.
+/// The client's request id if it is fit to be passed on, or a new one. A key that got there is not: ids are logged.
 pub fn request_id(headers: &HeaderMap) -> String {
     let fit = |id: &&str| !id.is_empty() && id.len() <= ID && id.bytes().all(|byte| byte.is_ascii_graphic());
     headers
         .get(&REQUEST_ID)
         .and_then(|value| value.to_str().ok())
         .filter(fit)
+        .filter(|id| !auth::is_presented(headers, id.as_bytes()))
         .map_or_else(|| format!("{:032x}", fastrand::u128(..)), str::to_owned)
 }
 
@@ -102,4 +104,23 @@ pub async fn failure(session: &mut Session, ctx: &mut Ctx) -> u16 {
     let status = refusal.status();
     let _ = refuse(session, ctx, refusal).await;
     status
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_kept_if_it_is_short_plain_and_no_key() {
+        let id = |pairs: &[(&'static str, &str)]| {
+            request_id(
+                &pairs.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap())).collect(),
+            )
+        };
+        assert_eq!(id(&[("x-request-id", "r-1")]), "r-1");
+        for unfit in ["", "a b", &"x".repeat(ID + 1), "sk-1"] {
+            let given = id(&[("x-request-id", unfit), ("authorization", "Bearer sk-1")]);
+            assert_eq!(given.len(), 32, "{unfit:?} became {given:?}");
+        }
+    }
 }
