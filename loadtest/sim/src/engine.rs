@@ -12,6 +12,7 @@ mod lora;
 mod preset;
 mod schedule;
 mod sequence;
+mod serial;
 mod stats;
 mod step_time;
 
@@ -20,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use blocks::Blocks;
-pub use config::Config;
+pub use config::{Config, Speed};
 pub use hash::{mix, mix_bytes};
 pub use histogram::Histogram;
 pub use lora::LoraConfig;
@@ -28,6 +29,8 @@ use lora::LoraSlots;
 pub use preset::Preset;
 use schedule::Step;
 use sequence::Sequence;
+use serial::Lane;
+pub use serial::Serial;
 pub use stats::{AdapterSeries, Gauges, Stats};
 pub use step_time::{Coefficients, StepLoad};
 
@@ -110,6 +113,7 @@ pub struct Engine {
     /// In order of admission: the last one is preempted first.
     running: Vec<SequenceId>,
     step: Option<Step>,
+    lane: Lane,
     stats: Stats,
     noise: fastrand::Rng,
     slow: f64,
@@ -128,6 +132,7 @@ impl Engine {
             waiting: VecDeque::new(),
             running: Vec::new(),
             step: None,
+            lane: Lane::default(),
             stats: Stats::default(),
             noise: fastrand::Rng::with_seed(seed),
             slow: 1.0,
@@ -161,6 +166,7 @@ impl Engine {
         };
         if let Some(place) = self.running.iter().position(|&other| other == id) {
             self.running.remove(place);
+            self.lane.forget(id);
             self.lora.release(sequence.adapter.as_ref());
         } else if let Some(place) = self.waiting.iter().position(|&other| other == id) {
             self.waiting.remove(place);
@@ -254,19 +260,23 @@ impl Engine {
             return Some(step.ends);
         }
         let arrival = self.arriving.first().map(|&(time, _)| time);
-        // Without a step in flight only a LoRA load can keep a waiting sequence out of the batch.
+        // Without a step in flight and with no token due only a LoRA load can keep a waiting sequence out of the batch.
         let load = if self.waiting.is_empty() { None } else { self.lora.next_ready(self.clock) };
-        [arrival, load].into_iter().flatten().min()
+        [arrival, load, self.lane.next()].into_iter().flatten().min()
     }
 
     fn play(&mut self, time: Duration, events: &mut Vec<Event>) {
         self.clock = time;
-        let step = self.step.take();
         self.queue_arrivals(time);
-        if let Some(step) = step {
-            self.end_step(&step, time, events);
+        match self.config.speed {
+            Speed::Steps(speed) => {
+                if let Some(step) = self.step.take() {
+                    self.end_step(&step, time, events);
+                }
+                self.begin_step(&speed, time, events);
+            }
+            Speed::Serial(speed) => self.play_lane(&speed, time, events),
         }
-        self.begin_step(time, events);
     }
 
     fn queue_arrivals(&mut self, time: Duration) {

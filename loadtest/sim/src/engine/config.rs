@@ -4,7 +4,16 @@
 
 use std::time::Duration;
 
-use super::{Coefficients, LoraConfig};
+use super::{Coefficients, LoraConfig, Serial};
+
+/// How time passes in an engine.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Speed {
+    /// In steps that all sequences share.
+    Steps(Coefficients),
+    /// Prefills one after the other, tokens by themselves. `max_batched_tokens` and `long_prefill_threshold` play no part.
+    Serial(Serial),
+}
 
 /// Size, limits and speed of one engine.
 #[derive(Clone, Debug)]
@@ -23,8 +32,8 @@ pub struct Config {
     pub prefix_caching: bool,
     /// LoRA slots and load times.
     pub lora: LoraConfig,
-    /// Speed of a step.
-    pub step: Coefficients,
+    /// Time model and speed.
+    pub speed: Speed,
     /// Front-end time per request before it enters the queue.
     pub front_end_base: Duration,
     /// Front-end time per prompt token.
@@ -35,6 +44,14 @@ impl Config {
     /// Blocks that can hold tokens; at least one.
     pub fn usable_blocks(&self) -> usize {
         self.blocks.saturating_sub(1).max(1)
+    }
+
+    /// The most tokens of one sequence that are computed without a break.
+    pub(super) fn longest_chunk(&self) -> Option<usize> {
+        match self.speed {
+            Speed::Steps(_) => self.long_prefill_threshold,
+            Speed::Serial(_) => None,
+        }
     }
 
     /// Time between a request's arrival and its place in the queue.

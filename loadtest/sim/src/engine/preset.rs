@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::{Coefficients, Config, LoraConfig};
+use super::{Coefficients, Config, LoraConfig, Speed};
 
 /// A named engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,39 +57,49 @@ impl Preset {
     pub fn config(self) -> Config {
         match self {
             Self::Fast => Config {
-                step: coefficients([0.5, 1.0, 0.3, 0.0, 1.0, 0.1], [0.0, 0.0, 0.0]),
+                speed: coefficients([0.5, 1.0, 0.3, 0.0, 1.0, 0.1], [0.0, 0.0, 0.0]),
                 front_end_base: Duration::ZERO,
                 front_end_per_token: Duration::ZERO,
                 ..engine(4_096, 256, 2_048)
             },
             Self::Llama8bH100 => {
-                Config { step: real([5.11, 20.36, 1.53, 0.753, 5.7, 41.45]), ..engine(26_300, 1_024, 8_192) }
+                Config { speed: real([5.11, 20.36, 1.53, 0.753, 5.7, 41.45]), ..engine(26_300, 1_024, 8_192) }
             }
             Self::Llama8bL40s => {
-                Config { step: real([19.08, 69.74, 3.82, 2.7, 22.3, 189.9]), ..engine(9_000, 256, 2_048) }
+                Config { speed: real([19.08, 69.74, 3.82, 2.7, 22.3, 189.9]), ..engine(9_000, 256, 2_048) }
             }
             Self::Llama8bA10g => {
-                Config { step: real([28.0, 285.0, 4.0, 6.0, 25.0, 260.0]), ..engine(1_850, 256, 2_048) }
+                Config { speed: real([28.0, 285.0, 4.0, 6.0, 25.0, 260.0]), ..engine(1_850, 256, 2_048) }
             }
             Self::Llama70bH100Tp4 => {
-                Config { step: real([10.19, 62.25, 5.6, 0.865, 10.5, 26.68]), ..engine(30_450, 1_024, 8_192) }
+                Config { speed: real([10.19, 62.25, 5.6, 0.865, 10.5, 26.68]), ..engine(30_450, 1_024, 8_192) }
             }
             Self::Qwen32bH100Tp2 => {
-                Config { step: real([8.46, 49.9, 5.73, 1.51, 8.5, 42.1]), ..engine(19_500, 1_024, 8_192) }
+                Config { speed: real([8.46, 49.9, 5.73, 1.51, 8.5, 42.1]), ..engine(19_500, 1_024, 8_192) }
             }
         }
     }
 }
 
 /// A row with vLLM's host overhead and 3 % of noise.
-fn real(row: [f64; 6]) -> Coefficients {
+fn real(row: [f64; 6]) -> Speed {
     coefficients(row, [1.0, 70.0, 0.03])
 }
 
-fn coefficients(row: [f64; 6], rest: [f64; 3]) -> Coefficients {
+fn coefficients(row: [f64; 6], rest: [f64; 3]) -> Speed {
     let [weights_ms, compute_us, fixed_ms, attention_ns, decode_us, kv_ns] = row;
     let [host_ms, host_us, sigma] = rest;
-    Coefficients { weights_ms, compute_us, fixed_ms, attention_ns, decode_us, kv_ns, host_ms, host_us, sigma }
+    Speed::Steps(Coefficients {
+        weights_ms,
+        compute_us,
+        fixed_ms,
+        attention_ns,
+        decode_us,
+        kv_ns,
+        host_ms,
+        host_us,
+        sigma,
+    })
 }
 
 fn engine(blocks: usize, max_seqs: usize, max_batched_tokens: usize) -> Config {
@@ -109,7 +119,7 @@ fn engine(blocks: usize, max_seqs: usize, max_batched_tokens: usize) -> Config {
             load_from_disk: Duration::from_millis(30),
             step_factor: 0.035,
         },
-        step: real([0.0; 6]),
+        speed: real([0.0; 6]),
         // Assumed: between two public figures for tokenising and validation.
         front_end_base: Duration::from_millis(3),
         front_end_per_token: Duration::from_micros(2),

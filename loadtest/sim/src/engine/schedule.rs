@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::stats::joined;
-use super::{Engine, Event, Finish, Gauges, SequenceId, StepLoad, What};
+use super::{Coefficients, Engine, Event, Finish, Gauges, SequenceId, StepLoad, What};
 
 /// A step in flight.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl Engine {
     }
 
     /// Starts the next step at `now`, if there is anything to compute.
-    pub(super) fn begin_step(&mut self, now: Duration, events: &mut Vec<Event>) {
+    pub(super) fn begin_step(&mut self, speed: &Coefficients, now: Duration, events: &mut Vec<Event>) {
         loop {
             let budget = self.config.max_batched_tokens.max(1);
             let mut draft = Draft { plan: Vec::new(), budget, load: StepLoad::default() };
@@ -47,8 +47,8 @@ impl Engine {
                 }
                 return;
             }
-            let factor = self.slow * self.lora.step_factor() * self.config.step.noise(&mut self.noise);
-            let time = self.config.step.time(&draft.load).mul_f64(factor.max(0.0));
+            let factor = self.slow * self.lora.step_factor() * speed.noise(&mut self.noise);
+            let time = speed.time(&draft.load).mul_f64(factor.max(0.0));
             // A step of no length would let one call of `advance` never return.
             let ends = now + time.max(Duration::from_nanos(1));
             self.step = Some(Step { ends, plan: draft.plan, prefill: draft.load.prefill });
@@ -68,19 +68,26 @@ impl Engine {
                 continue;
             }
             emitted += 1;
-            self.stats.token(sequence, now);
-            sequence.first_token.get_or_insert(now);
-            sequence.last_token = now;
-            let (token, finish) = sequence.emit();
-            events.push(Event { id, what: What::Token(token) });
-            if let Some(finish) = finish {
-                self.finish(id, finish, now);
-                events.push(Event { id, what: What::Finished(finish) });
-            }
+            self.emit(id, now, events);
         }
         self.stats.steps += 1;
         self.stats.iteration_tokens.observe((step.prefill + emitted) as f64);
         self.refresh_gauges(now);
+    }
+
+    /// Gives out the next token of a sequence that is computed whole; true when it was the last.
+    pub(super) fn emit(&mut self, id: SequenceId, now: Duration, events: &mut Vec<Event>) -> bool {
+        let sequence = self.sequences.get_mut(&id).expect("only live sequences are computed");
+        self.stats.token(sequence, now);
+        sequence.first_token.get_or_insert(now);
+        sequence.last_token = now;
+        let (token, finish) = sequence.emit();
+        events.push(Event { id, what: What::Token(token) });
+        if let Some(finish) = finish {
+            self.finish(id, finish, now);
+            events.push(Event { id, what: What::Finished(finish) });
+        }
+        finish.is_some()
     }
 
     /// True when a sequence had to give up its blocks.
@@ -107,29 +114,45 @@ impl Engine {
     fn schedule_waiting(&mut self, draft: &mut Draft, now: Duration, events: &mut Vec<Event>) {
         let mut place = 0;
         while place < self.waiting.len() && draft.budget > 0 && self.running.len() < self.config.max_seqs.max(1) {
-            let id = self.waiting[place];
-            let adapter = self.sequences[&id].adapter.clone();
-            if !self.lora.is_ready(adapter.as_ref(), now) {
+            if !self.adapter_is_ready(place, now) {
                 place += 1;
                 continue;
             }
-            let Some(tokens) = self.admit(id, draft.budget) else {
-                return;
-            };
-            self.lora.acquire(adapter.as_ref());
-            self.waiting.remove(place);
-            self.running.push(id);
-            let sequence = self.sequences.get_mut(&id).expect("waiting holds live sequences only");
-            if sequence.scheduled.is_none() {
-                sequence.scheduled = Some(now);
-                sequence.cached = sequence.computed;
-                self.stats.prefix_queries += sequence.prompt as u64;
-                self.stats.prefix_hits += sequence.cached as u64;
-                let queued = now.saturating_sub(sequence.queued);
-                events.push(Event { id, what: What::Scheduled { cached: sequence.cached as u32, queued } });
-            }
+            let Some((id, tokens)) = self.enter(place, draft.budget, now, events) else { return };
             self.plan(draft, id, tokens);
         }
+    }
+
+    /// Whether the adapter of the sequence at a place of the queue is loaded; asks for it if not.
+    pub(super) fn adapter_is_ready(&mut self, place: usize, now: Duration) -> bool {
+        let adapter = self.sequences[&self.waiting[place]].adapter.clone();
+        self.lora.is_ready(adapter.as_ref(), now)
+    }
+
+    /// Moves the sequence at a place of the queue into the batch, and returns it with the tokens it computes first; `None`,
+    /// and nothing changed, without blocks for them.
+    pub(super) fn enter(
+        &mut self,
+        place: usize,
+        budget: usize,
+        now: Duration,
+        events: &mut Vec<Event>,
+    ) -> Option<(SequenceId, usize)> {
+        let id = self.waiting[place];
+        let tokens = self.admit(id, budget)?;
+        self.waiting.remove(place);
+        self.running.push(id);
+        let sequence = self.sequences.get_mut(&id).expect("waiting holds live sequences only");
+        self.lora.acquire(sequence.adapter.as_ref());
+        if sequence.scheduled.is_none() {
+            sequence.scheduled = Some(now);
+            sequence.cached = sequence.computed;
+            self.stats.prefix_queries += sequence.prompt as u64;
+            self.stats.prefix_hits += sequence.cached as u64;
+            let queued = now.saturating_sub(sequence.queued);
+            events.push(Event { id, what: What::Scheduled { cached: sequence.cached as u32, queued } });
+        }
+        Some((id, tokens))
     }
 
     /// Takes blocks for the first chunk of a waiting sequence, behind what the cache has of it; `None` without room.
@@ -140,7 +163,7 @@ impl Engine {
         let hits = if caching { self.blocks.matching(hashes) } else { 0 };
         let cached = hits * self.config.block_size;
         let hits = hashes[..hits].to_vec();
-        let tokens = limit(sequence.tokens.len() - cached, budget, self.config.long_prefill_threshold);
+        let tokens = limit(sequence.tokens.len() - cached, budget, self.config.longest_chunk());
         let fresh = (cached + tokens).div_ceil(self.config.block_size) - hits.len();
         sequence.blocks = self.blocks.take(&hits, fresh)?;
         sequence.start_after(hits.len());
@@ -149,11 +172,11 @@ impl Engine {
     }
 
     fn chunk(&self, id: SequenceId, budget: usize) -> usize {
-        limit(self.sequences[&id].remaining(), budget, self.config.long_prefill_threshold)
+        limit(self.sequences[&id].remaining(), budget, self.config.longest_chunk())
     }
 
     /// Takes the blocks for `tokens` more; false, and nothing changed, when there are none.
-    fn grow(&mut self, id: SequenceId, tokens: usize) -> bool {
+    pub(super) fn grow(&mut self, id: SequenceId, tokens: usize) -> bool {
         let sequence = self.sequences.get_mut(&id).expect("running holds live sequences only");
         let short = sequence.blocks_short(tokens);
         if short > 0 {
@@ -191,7 +214,8 @@ impl Engine {
         }
     }
 
-    fn preempt_last(&mut self) {
+    /// Takes the blocks of the sequence that entered last and puts it back at the head of the queue; returns which it was.
+    pub(super) fn preempt_last(&mut self) -> SequenceId {
         let victim = self.running.pop().expect("a sequence short of blocks is itself running");
         let sequence = self.sequences.get_mut(&victim).expect("running holds live sequences only");
         let freed = sequence.preempt();
@@ -199,6 +223,7 @@ impl Engine {
         self.blocks.release(&freed);
         self.waiting.push_front(victim);
         self.stats.preemptions += 1;
+        victim
     }
 
     fn finish(&mut self, id: SequenceId, finish: Finish, now: Duration) {
@@ -209,7 +234,7 @@ impl Engine {
         self.stats.finish(&sequence, finish, now);
     }
 
-    fn refresh_gauges(&mut self, now: Duration) {
+    pub(super) fn refresh_gauges(&mut self, now: Duration) {
         let deferred = self.waiting.iter().filter(|id| !self.adapter_fits(**id, now)).count();
         self.stats.gauges = Gauges {
             running: self.running.len(),

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 mod naive;
+mod serial;
 
 /// Step time 1 ms, so that times in the tests are numbers of steps.
 fn config(blocks: usize, max_seqs: usize, budget: usize) -> Config {
@@ -20,7 +21,7 @@ fn config(blocks: usize, max_seqs: usize, budget: usize) -> Config {
         sigma: 0.0,
     };
     let mut config = Preset::Fast.config();
-    config.step = step;
+    config.speed = Speed::Steps(step);
     config.blocks = blocks + 1;
     config.max_seqs = max_seqs;
     config.max_batched_tokens = budget;
@@ -205,8 +206,13 @@ fn assert_balanced(engine: &Engine) {
 proptest! {
     #[test]
     fn everything_balances_and_every_sequence_ends(acts in acts(), blocks in 12..40_usize, seqs in 1..6_usize,
-                                                   budget in 1..100_usize) {
-        let mut engine = Engine::new(config(blocks, seqs, budget), 5);
+                                                   budget in 1..100_usize, is_serial: bool) {
+        let mut config = config(blocks, seqs, budget);
+        if is_serial {
+            let speed = Serial { overhead_ms: 1.0, prefill_us: 20.0, gap_ms: 1.0, crowding: 2.0 };
+            config.speed = Speed::Serial(speed);
+        }
+        let mut engine = Engine::new(config, 5);
         let (mut now, mut events, mut asked) = (0, Vec::new(), HashMap::new());
         let mut gone = Vec::new();
         for act in acts {
