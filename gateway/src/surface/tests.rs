@@ -1,5 +1,7 @@
 //! Which fields count as prompt, and that the way in which they are written does not.
 
+mod fields;
+mod paths;
 mod properties;
 
 use bytes::Bytes;
@@ -35,117 +37,6 @@ fn chat(messages: &str) -> Prompt {
 /// Text of so many bytes that no compression of the test's meaning can confuse with another.
 fn long(letter: char, bytes: usize) -> String {
     letter.to_string().repeat(bytes)
-}
-
-#[test]
-fn paths_lead_to_surfaces() {
-    for (method, path, surface) in [
-        ("POST", "/v1/chat/completions", Surface::ChatCompletions),
-        ("POST", "/v1/completions", Surface::Completions),
-        ("POST", "/v1/embeddings", Surface::Embeddings),
-        ("POST", "/v1/responses", Surface::Responses),
-        ("POST", "/v1/messages", Surface::Messages),
-        ("POST", "/v1/messages/count_tokens", Surface::CountTokens),
-        ("POST", "/v1/rerank", Surface::Rerank),
-        ("POST", "/score", Surface::Rerank),
-        ("POST", "/tokenize", Surface::Tokenize),
-        ("POST", "/v1/audio/transcriptions", Surface::Form),
-        ("POST", "/v1/audio/speech", Surface::OtherJson),
-        ("POST", "/v1/chat/completions/batch", Surface::OtherJson),
-        ("GET", "/v1/models", Surface::Models),
-        ("HEAD", "/v1/models", Surface::Models),
-        ("GET", "/v1/models/org/name", Surface::Model),
-        ("GET", "/v1/responses/resp_1", Surface::ResponseById),
-        ("DELETE", "/v1/responses/resp_1", Surface::ResponseById),
-        ("POST", "/v1/responses/resp_1/cancel", Surface::ResponseById),
-        ("GET", "/v1/chat/completions", Surface::MethodNotAllowed { allow: "POST" }),
-        ("POST", "/v1/models", Surface::MethodNotAllowed { allow: "GET, HEAD" }),
-        ("DELETE", "/v1/models/m", Surface::MethodNotAllowed { allow: "GET, HEAD" }),
-        ("GET", "/v1/responses/resp_1/cancel", Surface::MethodNotAllowed { allow: "POST" }),
-        ("GET", "/v1/unheard_of", Surface::Unknown),
-        ("POST", "/v1/chat/completions/", Surface::Unknown),
-        ("POST", "/V1/chat/completions", Surface::Unknown),
-        ("POST", "/v1/", Surface::Unknown),
-        ("POST", "/", Surface::Unknown),
-        ("POST", "", Surface::Unknown),
-    ] {
-        assert_eq!(Surface::classify(method, path), surface, "{method} {path}");
-    }
-}
-
-#[test]
-fn paths_of_an_engines_own_administration_stay_inside() {
-    for path in [
-        "/sleep",
-        "/reset_prefix_cache",
-        "/v1/load_lora_adapter",
-        "/v1/unload_lora_adapter",
-        "/v1/../sleep",
-        "/v1/x/../../sleep",
-        "/v1/%2e%2e/sleep",
-        "/v1//sleep",
-        "/v1/.",
-        "/v1\\..\\sleep",
-    ] {
-        assert_eq!(Surface::classify("POST", path), Surface::Unknown, "{path}");
-    }
-}
-
-#[test]
-fn ids_are_read_from_paths() {
-    assert_eq!(model_in_path("/v1/models/org%2Fname:8b").as_deref(), Some("org/name:8b"));
-    assert_eq!(model_in_path("/v1/models/org/name").as_deref(), Some("org/name"));
-    assert_eq!(model_in_path("/v1/models/a%2"), None);
-    assert_eq!(model_in_path("/v1/models/%ff"), None);
-    assert_eq!(model_in_path("/v1/models/"), None);
-    assert_eq!(response_in_path("/v1/responses/resp_1-a/cancel"), Some("resp_1-a"));
-    assert_eq!(response_in_path("/v1/responses/../x"), None);
-    assert_eq!(response_in_path("/v1/responses/cancel"), Some("cancel"));
-}
-
-#[test]
-fn routing_fields_are_read() {
-    let body = r#"{"model":"org/m:8b","stream":true,"stream_options":{"x":1,"include_usage":true},"max_tokens":5,
-        "max_completion_tokens":7,"n":2,"priority":-3,"user":"u","prompt_cache_key":"k","cache_salt":"s",
-        "previous_response_id":"resp_1"}"#;
-    let seen = seen(Surface::ChatCompletions, body);
-    assert_eq!(seen.model.as_deref(), Some("org/m:8b"));
-    assert_eq!(&body[seen.model_range.clone().unwrap()], "\"org/m:8b\"");
-    assert!(seen.stream && seen.include_usage);
-    assert_eq!((seen.max_tokens, seen.n, seen.priority), (Some(7), 2, Some(-3)));
-    assert_eq!((seen.user.as_deref(), seen.prompt_cache_key.as_deref()), (Some("u"), Some("k")));
-    assert_eq!((seen.cache_salt.as_deref(), seen.previous_response_id.as_deref()), (Some("s"), Some("resp_1")));
-    assert_eq!(seen.body_bytes, body.len());
-}
-
-#[test]
-fn odd_values_of_routing_fields_count_as_absent() {
-    let odd = seen(
-        Surface::ChatCompletions,
-        r#"{"model":"m","stream":null,"stream_options":null,"max_tokens":"9","n":null,"priority":1.5,"user":7,"metadata":[]}"#,
-    );
-    assert!(!odd.stream && !odd.include_usage);
-    assert_eq!((odd.max_tokens, odd.n, odd.priority, odd.user), (None, 1, None, None));
-    let odd = seen(Surface::Responses, r#"{"max_output_tokens":1e30,"n":-1,"stream":"True","prompt_cache_key":null}"#);
-    assert_eq!((odd.max_tokens, odd.n, odd.stream, odd.prompt_cache_key), (Some(u32::MAX), 1, true, None));
-    assert_eq!(seen(Surface::ChatCompletions, r#"{"max_tokens":null,"max_completion_tokens":3}"#).max_tokens, Some(3));
-    let user = seen(Surface::Messages, r#"{"metadata":{"user_id":"a","user_id":"b"}}"#).user;
-    assert_eq!(user.as_deref(), Some("b"), "the last of repeated keys counts");
-}
-
-#[test]
-fn a_model_is_a_string_or_absent() {
-    assert_eq!(seen(Surface::ChatCompletions, r#"{"model":"m\u00e9\"\n"}"#).model.as_deref(), Some("mé\"\n"));
-    for absent in [r#"{"model":null}"#, r#"{"model":""}"#, r#"{"x":{"model":"m"}}"#] {
-        assert_eq!(seen(Surface::ChatCompletions, absent).model, None, "{absent}");
-    }
-    for wrong in [r#"{"model":1}"#, r#"{"model":["m"]}"#, r#"{"model":true}"#, r#"{"model":{"id":"m"}}"#] {
-        let refused = try_seen(Surface::ChatCompletions, wrong).unwrap_err();
-        assert_eq!((refused, refused.param()), (InspectError::ModelNotString, "model"), "{wrong}");
-    }
-    let named = |bytes| try_seen(Surface::ChatCompletions, &format!(r#"{{"model":"{}"}}"#, long('m', bytes)));
-    assert!(named(MAX_MODEL_BYTES).is_ok());
-    assert_eq!(named(MAX_MODEL_BYTES + 1).unwrap_err(), InspectError::ModelTooLong);
 }
 
 #[test]
