@@ -43,6 +43,8 @@ pub struct Flight {
     output: u32,
     /// Leading blocks of the prompt that the index believed to be cached there at dispatch.
     believed_blocks: usize,
+    /// Whether its adapter had to be loaded first: its first token then says nothing of the endpoint's speed.
+    loads_adapter: bool,
     /// Whether the server's word has reached the index.
     corrected: bool,
     /// Prompt tokens believed to be computed, corrected when the server says.
@@ -73,6 +75,8 @@ pub(crate) struct Departure {
     pub(crate) output: f64,
     /// Leading blocks that the index believed to be cached there.
     pub(crate) believed_blocks: usize,
+    /// Its adapter has to be loaded first.
+    pub(crate) loads_adapter: bool,
 }
 
 impl Flight {
@@ -85,7 +89,7 @@ impl Flight {
         departure: &Departure,
         now: Time,
     ) -> Self {
-        let Departure { size, service, ttft, uncached, output, believed_blocks } = *departure;
+        let Departure { size, service, ttft, uncached, output, believed_blocks, loads_adapter } = *departure;
         pool.tally.dispatched(service, uncached, now);
         let adapter = request.adapter.as_ref();
         let output = output as u32;
@@ -109,6 +113,7 @@ impl Flight {
             connected: None,
             output,
             believed_blocks,
+            loads_adapter,
             corrected: false,
             uncached,
             first_token: None,
@@ -151,7 +156,12 @@ impl Flight {
             self.tokens = 1;
             let (since, round_trip) = self.connected.unwrap_or((self.dispatched, Duration::ZERO));
             let latency = now.since(since).saturating_sub(round_trip);
-            self.endpoint.state.first_token(self.ticket, self.uncached, latency, now);
+            if self.loads_adapter {
+                self.pool.tally.adapter_loaded(latency.saturating_sub(self.predicted_ttft));
+            }
+            let sample = (!self.loads_adapter).then_some(self.uncached);
+            let dispatches = self.pool.tally.dispatches();
+            self.endpoint.state.first_token(self.ticket, sample, latency, dispatches, now);
         }
     }
 

@@ -212,8 +212,7 @@ impl Index {
         }
     }
 
-    /// Sets the size of an endpoint's cache in bytes of prompt text: its blocks, times the tokens in one, times the
-    /// bytes of text in a token. The index fills 0.7 of it, because outputs take the rest. Until set it is 1 MiB.
+    /// Sets how many bytes of prompt text an endpoint's cache holds. Until set it is 1 MiB.
     pub fn set_capacity(&self, slot: Slot, bytes: u64) {
         if let Some((_, account)) = self.admit(slot) {
             account.set_capacity(bytes);

@@ -5,6 +5,7 @@
 
 mod endpoint;
 mod event;
+mod residents;
 mod sheet;
 mod snapshot;
 mod speed;
@@ -39,6 +40,10 @@ pub use endpoint::{Endpoint, EndpointSpec, Slot};
 pub use event::{Event, Outcome};
 pub use snapshot::{EndpointSnapshot, Freshness};
 pub(crate) use state::State;
+
+/// Part of an endpoint's cache that one of several gateways takes for its own: the others fill it too, with prefixes that
+/// are in part the same.
+const SHARE_OF_SEVERAL: f64 = 0.7;
 
 /// The endpoints that serve one base model.
 pub struct Pool {
@@ -135,7 +140,9 @@ impl Pool {
                 if let Some(endpoint) = topology.endpoint(endpoint)
                     && let Some(kv_tokens) = endpoint.state.scraped(facts, now)
                 {
-                    topology.index.set_capacity(endpoint.slot, (kv_tokens * self.tally.bytes_per_token()) as u64);
+                    let ours = if topology.config.affinity.gateways > 1 { SHARE_OF_SEVERAL } else { 1.0 };
+                    let bytes = kv_tokens * self.tally.bytes_per_token() * ours;
+                    topology.index.set_capacity(endpoint.slot, bytes as u64);
                 }
             }
             Event::Listed { endpoint, models } => {
@@ -152,6 +159,7 @@ impl Pool {
                 {
                     // It was away: most likely another process, with an empty cache.
                     topology.index.forget(endpoint.slot);
+                    endpoint.state.restarted();
                 }
             }
             Event::Drain { endpoint, draining } => {

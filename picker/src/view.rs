@@ -43,6 +43,8 @@ pub struct PoolView {
     pub mean_uncached: f64,
     /// Running mean of the time a request stays in an engine, seconds.
     pub mean_residence: f64,
+    /// Running mean of the time to load an adapter, seconds.
+    pub adapter_load: f64,
     /// Gateways that route to this pool, this one included.
     pub gateways: u32,
     /// Tokens of this request's prompt, estimated.

@@ -114,7 +114,7 @@ proptest! {
         let mut pasts: Vec<Past> = Vec::new();
         let mut matches = Matches::default();
         for endpoint in 0..SLOTS {
-            index.set_capacity(slot(endpoint), (ROOM as u64 * 256 * 10).div_ceil(7));
+            index.set_capacity(slot(endpoint), ROOM as u64 * 256);
         }
         for event in events {
             match event {

@@ -5,10 +5,13 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use serde::Deserialize;
+
 use crate::engine::{self, Preset};
 
 /// Whose API, metrics and habits the server copies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Flavor {
     /// vLLM 0.32.
     Vllm,

@@ -9,6 +9,8 @@ mod config;
 mod hash;
 mod histogram;
 mod lora;
+mod outlook;
+mod pace;
 mod preset;
 mod schedule;
 mod sequence;
@@ -26,9 +28,12 @@ pub use hash::{mix, mix_bytes};
 pub use histogram::Histogram;
 pub use lora::LoraConfig;
 use lora::LoraSlots;
+use pace::Work;
+pub use pace::{Pace, Slowness, SpeedFault};
 pub use preset::Preset;
 use schedule::Step;
 use sequence::Sequence;
+pub use sequence::output_token;
 use serial::Lane;
 pub use serial::Serial;
 pub use stats::{AdapterSeries, Gauges, Stats};
@@ -116,8 +121,14 @@ pub struct Engine {
     lane: Lane,
     stats: Stats,
     noise: fastrand::Rng,
-    slow: f64,
+    pace: Pace,
+    work: Work,
+    /// Time of what was played last.
     clock: Duration,
+    /// The last time the caller named: when an abort happens.
+    seen: Duration,
+    /// An abort made room at this time, and nobody has looked yet who can use it.
+    room: Option<Duration>,
     next_id: SequenceId,
 }
 
@@ -135,8 +146,11 @@ impl Engine {
             lane: Lane::default(),
             stats: Stats::default(),
             noise: fastrand::Rng::with_seed(seed),
-            slow: 1.0,
+            pace: Pace::default(),
+            work: Work::default(),
             clock: Duration::ZERO,
+            seen: Duration::ZERO,
+            room: None,
             next_id: 1,
             config,
         }
@@ -151,6 +165,7 @@ impl Engine {
         if request.prompt.len() + request.max_tokens as usize > capacity {
             return Err(Refused::TooLong { capacity });
         }
+        self.seen = self.seen.max(now);
         let id = self.next_id;
         self.next_id += 1;
         let ready = now + self.config.front_end(request.prompt.len());
@@ -159,7 +174,7 @@ impl Engine {
         Ok(id)
     }
 
-    /// Ends a sequence at once and frees what it holds. False when it is not known (any more).
+    /// Ends a sequence, as of the last time that was named, and frees what it holds. False when it is not known (any more).
     pub fn abort(&mut self, id: SequenceId) -> bool {
         let Some(sequence) = self.sequences.remove(&id) else {
             return false;
@@ -175,6 +190,7 @@ impl Engine {
         }
         self.blocks.release(&sequence.blocks);
         self.stats.aborted += 1;
+        self.room = Some(self.seen);
         if self.sequences.is_empty() {
             // No later step would correct the gauges of an engine that has just run dry.
             self.stats.gauges = Gauges::default();
@@ -184,6 +200,7 @@ impl Engine {
 
     /// Plays everything due up to `now`, in order, and returns the time of the next thing to come: `None` when idle.
     pub fn advance(&mut self, now: Duration, events: &mut Vec<Event>) -> Option<Duration> {
+        self.seen = self.seen.max(now);
         loop {
             let next = self.next_time()?;
             if next > now {
@@ -193,9 +210,15 @@ impl Engine {
         }
     }
 
-    /// Makes every following step take `factor` times as long. 1 is normal.
-    pub fn set_slow(&mut self, factor: f64) {
-        self.slow = factor;
+    /// Replaces what slows it. Faults that were there before and still are go on; what has begun is not changed.
+    pub fn set_pace(&mut self, mut pace: Pace) {
+        pace.continues(&self.pace);
+        self.pace = pace;
+    }
+
+    /// Whether an adapter is on the device at this moment.
+    pub fn holds_adapter(&self, adapter: &Arc<str>) -> bool {
+        self.lora.holds(adapter, self.seen)
     }
 
     /// Drops every sequence, the cache and all counters, as a restart does. Ids go on counting.
@@ -203,8 +226,10 @@ impl Engine {
         let seed = self.noise.u64(..);
         let fresh = Self::new(self.config.clone(), seed);
         let old = std::mem::replace(self, fresh);
-        self.slow = old.slow;
+        self.pace = old.pace;
+        self.pace.restart();
         self.clock = old.clock;
+        self.seen = old.seen;
         self.next_id = old.next_id;
     }
 
@@ -238,6 +263,11 @@ impl Engine {
         self.waiting.len() + self.arriving.len()
     }
 
+    /// Loads of adapters onto the device begun since the start or the last reset.
+    pub fn adapter_loads(&self) -> u64 {
+        self.lora.loads()
+    }
+
     /// Every sequence not yet ended, in order of submission.
     pub fn active(&self) -> Vec<SequenceId> {
         let mut ids: Vec<_> = self.sequences.keys().copied().collect();
@@ -260,13 +290,16 @@ impl Engine {
             return Some(step.ends);
         }
         let arrival = self.arriving.first().map(|&(time, _)| time);
-        // Without a step in flight and with no token due only a LoRA load can keep a waiting sequence out of the batch.
-        let load = if self.waiting.is_empty() { None } else { self.lora.next_ready(self.clock) };
-        [arrival, load, self.lane.next()].into_iter().flatten().min()
+        // Without a step in flight and with no token due only a LoRA load can keep a waiting sequence out of the batch, or
+        // that nobody has looked since an abort.
+        let (load, room) =
+            if self.waiting.is_empty() { (None, None) } else { (self.lora.next_ready(self.clock), self.room) };
+        [arrival, load, room, self.lane.next()].into_iter().flatten().min()
     }
 
     fn play(&mut self, time: Duration, events: &mut Vec<Event>) {
         self.clock = time;
+        self.room = None;
         self.queue_arrivals(time);
         match self.config.speed {
             Speed::Steps(speed) => {

@@ -1,77 +1,21 @@
 //! Faults on command: what goes wrong, for whom, how often and until when.
 //!
 //! A fault whose `count` is used up is gone from the list, but a request already caught by it stays caught: only its time
-//! or a clear lets a hanging request go.
+//! or a clear lets a hanging request go. Faults of speed know no requests: `count`, `probability` and `path` mean nothing
+//! to them.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+mod kind;
+mod list;
+
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tokio::sync::watch;
 
-/// What goes wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FaultKind {
-    /// Reads requests and sends nothing.
-    Hang,
-    /// Steps take `factor` times as long.
-    Slow,
-    /// Answers with `code`.
-    Status,
-    /// TCP reset before the response head.
-    Reset,
-    /// TCP reset after `after` tokens of a stream.
-    CrashMidstream,
-    /// Ends a stream after `after` tokens without its finishing events.
-    Truncate,
-    /// Sends the surface's error event after `after` tokens.
-    ErrorMidstream,
-    /// Stops a stream after `after` tokens and leaves the connection open.
-    Stall,
-    /// Closes idle connections after `ms`.
-    CloseIdle,
-    /// Closes the connection after each streamed reply, unannounced.
-    CloseAfterStream,
-    /// Sends the response head `ms` later.
-    DelayHead,
-    /// Sends the first byte of the response body `ms` later.
-    DelayBody,
-    /// Spoils the metrics page as `mode` says.
-    Metrics,
-    /// The health check answers with `code`.
-    HealthDown,
-    /// Nobody listens on the model port.
-    Refuse,
-}
+pub use kind::{FaultKind, MetricsMode};
+pub use list::ActiveFault;
+pub(crate) use list::{Faults, Strike};
 
-/// How the metrics page is spoiled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MetricsMode {
-    /// Status 404.
-    NotFound,
-    /// Status 500.
-    Error,
-    /// The page as it was when the fault came.
-    Frozen,
-    /// Bytes that are no metrics page.
-    Garbage,
-    /// Status 200 without a byte.
-    Empty,
-    /// All gauges are `NaN`.
-    Nan,
-    /// No queue, running and cache families.
-    Missing,
-    /// The names of vLLM 0.9.
-    OldNames,
-    /// A JSON array.
-    Json,
-    /// The page after `ms` (5,000 unless given).
-    Slow,
-    /// No answer until the fault ends.
-    Hang,
-}
+use crate::engine::{Slowness, SpeedFault};
 
 /// One fault with its parameters; those a kind does not use are ignored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -80,9 +24,21 @@ pub enum MetricsMode {
 pub struct Fault {
     /// What goes wrong.
     pub kind: FaultKind,
-    /// Slowness: step times are multiplied by it.
-    #[serde(default = "default_factor")]
+    /// How much, by kind; 0 is what is usual for the kind: 10, thermal 1.25, warm-up 3.
+    #[serde(default)]
     pub factor: f64,
+    /// Model milliseconds until a device that grows hot is as slow as it gets; 20,000 unless given.
+    #[serde(default)]
+    pub ramp_ms: Option<u64>,
+    /// Model milliseconds in which its speed swings once after that.
+    #[serde(default)]
+    pub period_ms: Option<u64>,
+    /// Steps until the server is warm; 20 unless given.
+    #[serde(default)]
+    pub steps: Option<u64>,
+    /// Requests until the server is warm, in place of steps.
+    #[serde(default)]
+    pub requests: Option<u64>,
     /// Status code to answer with.
     #[serde(default = "default_code")]
     pub code: u16,
@@ -101,7 +57,7 @@ pub struct Fault {
     /// Tokens sent before a stream goes wrong.
     #[serde(default = "default_after")]
     pub after: u32,
-    /// A crash loses all connections and the cache.
+    /// A crash, or a cold start, loses all connections and the cache.
     #[serde(default)]
     pub restart: bool,
     /// A truncated stream lacks its end at the HTTP level too.
@@ -127,10 +83,6 @@ pub struct Fault {
     pub probability: Option<f64>,
 }
 
-fn default_factor() -> f64 {
-    10.0
-}
-
 fn default_code() -> u16 {
     503
 }
@@ -139,12 +91,19 @@ fn default_after() -> u32 {
     1
 }
 
+/// Paths that are not model traffic: faults reach them only by name.
+const ASIDE: [&str; 6] = ["/health", "/ping", "/metrics", "/version", "/load", "/v1/models"];
+
 impl Fault {
     /// A fault of a kind with every parameter at its default: strikes always, until cleared.
     pub fn new(kind: FaultKind) -> Self {
         Self {
             kind,
-            factor: default_factor(),
+            factor: kind.usual_factor(),
+            ramp_ms: None,
+            period_ms: None,
+            steps: None,
+            requests: None,
             code: default_code(),
             retry_after: None,
             body: None,
@@ -167,150 +126,42 @@ impl Fault {
         Self { mode: Some(mode), ..Self::new(FaultKind::Metrics) }
     }
 
+    /// What it does to the engine's speed between two model times; `None` for other kinds.
+    pub fn speed(&self, from: Duration, until: Option<Duration>) -> Option<SpeedFault> {
+        let factor = self.factor();
+        let slowness = match self.kind {
+            FaultKind::Slow => Slowness::Slow { factor },
+            FaultKind::Thermal => Slowness::Thermal {
+                factor,
+                ramp: Duration::from_millis(self.ramp_ms.unwrap_or(20_000)),
+                period: self.period_ms.map(Duration::from_millis),
+            },
+            FaultKind::WarmUp => match self.requests {
+                Some(requests) => Slowness::FirstRequests { factor, requests },
+                None => Slowness::FirstSteps { factor, steps: self.steps.unwrap_or(20) },
+            },
+            FaultKind::AdapterSlow => Slowness::AdapterLoads { factor },
+            _ => return None,
+        };
+        Some(SpeedFault { from, until, slowness })
+    }
+
+    /// `factor`, or what is usual for the kind.
+    pub(crate) fn factor(&self) -> f64 {
+        if self.factor > 0.0 { self.factor } else { self.kind.usual_factor() }
+    }
+
     /// `ms` as a duration, or what the kind does without.
     pub(crate) fn delay(&self, otherwise_ms: u64) -> Duration {
         Duration::from_millis(self.ms.unwrap_or(otherwise_ms))
     }
-}
 
-/// A fault in force, as `/admin/state` shows it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ActiveFault {
-    /// Number it was given.
-    pub id: u64,
-    /// Times left to strike.
-    pub left: Option<u32>,
-    /// The fault.
-    #[serde(flatten)]
-    pub fault: Fault,
-}
-
-/// A fault that has struck: what, and when it lets go.
-#[derive(Clone, Debug)]
-pub(crate) struct Strike {
-    pub(crate) fault: Fault,
-    pub(crate) until: Option<Instant>,
-}
-
-/// The faults of a server.
-#[derive(Debug)]
-pub(crate) struct Faults {
-    inner: Mutex<Inner>,
-    changes: watch::Sender<u64>,
-    clears: watch::Sender<u64>,
-}
-
-#[derive(Debug)]
-struct Inner {
-    active: Vec<(ActiveFault, Option<Instant>)>,
-    last_id: u64,
-    random: fastrand::Rng,
-    struck: u64,
-}
-
-/// Paths that are not model traffic: faults reach them only by name.
-const ASIDE: [&str; 6] = ["/health", "/ping", "/metrics", "/version", "/load", "/v1/models"];
-
-impl Faults {
-    pub(crate) fn new(seed: u64) -> Self {
-        let random = fastrand::Rng::with_seed(seed);
-        Self {
-            inner: Mutex::new(Inner { active: Vec::new(), last_id: 0, random, struck: 0 }),
-            changes: watch::Sender::new(0),
-            clears: watch::Sender::new(0),
-        }
-    }
-
-    pub(crate) fn add(&self, fault: Fault) -> u64 {
-        let until = fault.for_ms.map(|ms| Instant::now() + Duration::from_millis(ms));
-        let mut inner = self.lock();
-        inner.last_id += 1;
-        let id = inner.last_id;
-        inner.active.push((ActiveFault { id, left: fault.count, fault }, until));
-        drop(inner);
-        self.changes.send_modify(|version| *version += 1);
-        id
-    }
-
-    pub(crate) fn clear(&self) {
-        self.lock().active.clear();
-        self.clears.send_modify(|version| *version += 1);
-        self.changes.send_modify(|version| *version += 1);
-    }
-
-    /// Uses the first fault of a kind that is in force for a path and passes `wanted`.
-    pub(crate) fn strike(&self, kind: FaultKind, path: &str, wanted: impl Fn(&Fault) -> bool) -> Option<Strike> {
-        let mut inner = self.lock();
-        inner.prune();
-        let Inner { active, random, struck, .. } = &mut *inner;
-        let (state, until) = active.iter_mut().find(|(state, _)| {
-            let fault = &state.fault;
-            fault.kind == kind
-                && fault.reaches(path)
-                && wanted(fault)
-                && fault.probability.is_none_or(|chance| random.f64() < chance)
-        })?;
-        if let Some(left) = &mut state.left {
-            *left -= 1;
-        }
-        *struck += 1;
-        Some(Strike { fault: state.fault.clone(), until: *until })
-    }
-
-    /// The first fault of a kind in force, not used up by looking.
-    pub(crate) fn standing(&self, kind: FaultKind) -> Option<Strike> {
-        let mut inner = self.lock();
-        inner.prune();
-        let (state, until) = inner.active.iter().find(|(state, _)| state.fault.kind == kind)?;
-        Some(Strike { fault: state.fault.clone(), until: *until })
-    }
-
-    /// Waits until the strike's time is over or faults are cleared.
-    pub(crate) async fn released(&self, strike: &Strike) {
-        let mut clears = self.clears.subscribe();
-        match strike.until {
-            Some(until) => {
-                let _ = tokio::time::timeout_at(until.into(), clears.changed()).await;
-            }
-            None => {
-                let _ = clears.changed().await;
-            }
-        }
-    }
-
-    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
-        self.changes.subscribe()
-    }
-
-    pub(crate) fn list(&self) -> Vec<ActiveFault> {
-        let mut inner = self.lock();
-        inner.prune();
-        inner.active.iter().map(|(state, _)| state.clone()).collect()
-    }
-
-    /// Times any fault has struck.
-    pub(crate) fn struck(&self) -> u64 {
-        self.lock().struck
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Fault {
     fn reaches(&self, path: &str) -> bool {
         match (&self.path, self.kind) {
             (Some(prefix), _) => path.starts_with(prefix.as_str()),
-            (None, FaultKind::Metrics | FaultKind::HealthDown) => true,
+            (None, FaultKind::Metrics | FaultKind::HealthDown | FaultKind::ColdStart) => true,
+            (None, FaultKind::Drain) => path == "/health" || path == "/ping" || !ASIDE.contains(&path),
             (None, _) => !ASIDE.contains(&path),
         }
-    }
-}
-
-impl Inner {
-    fn prune(&mut self) {
-        let now = Instant::now();
-        self.active.retain(|(state, until)| state.left != Some(0) && until.is_none_or(|until| now < until));
     }
 }

@@ -6,6 +6,7 @@
 mod admin;
 mod api;
 mod body;
+mod broken;
 mod connection;
 mod driver;
 mod exchange;
@@ -21,7 +22,6 @@ mod shared;
 mod side;
 mod sse;
 mod surface;
-mod text;
 
 pub use record::Received;
 pub use server::Server;

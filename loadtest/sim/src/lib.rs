@@ -6,7 +6,9 @@
 mod config;
 pub mod engine;
 mod fault;
+pub mod fleet;
 mod http;
+pub mod tokenizer;
 
 pub use config::{Config, Flavor};
 pub use fault::{ActiveFault, Fault, FaultKind, MetricsMode};

@@ -1,16 +1,22 @@
-//! `model-sim`: one simulated model server on a port.
+//! `model-sim`: one simulated model server on a port, or a fleet of them from a file.
 
 use std::io::Write as _;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
 use spillway_sim::engine::Preset;
+use spillway_sim::fleet::Fleet;
 use spillway_sim::{Config, Flavor, Server};
 
 /// A model server without a GPU.
 #[derive(Debug, Parser)]
 #[command(name = "model-sim", version, about)]
 struct Arguments {
+    /// File that describes many endpoints; takes the place of all other options.
+    #[arg(long, exclusive = true)]
+    fleet: Option<PathBuf>,
     /// Address of the model port.
     #[arg(long, default_value = "127.0.0.1:8000", conflicts_with = "port")]
     listen: SocketAddr,
@@ -80,10 +86,7 @@ enum FlavorName {
 }
 
 fn preset(name: &str) -> Result<Preset, String> {
-    Preset::from_name(name).ok_or_else(|| {
-        let names: Vec<_> = Preset::ALL.iter().map(|preset| preset.name()).collect();
-        format!("no such preset; there are {}", names.join(", "))
-    })
+    Preset::from_name(name).ok_or_else(|| format!("no such preset; there are {}", Preset::names()))
 }
 
 impl Arguments {
@@ -123,18 +126,44 @@ impl Arguments {
 }
 
 #[tokio::main]
-async fn main() -> std::io::Result<()> {
-    let config = Arguments::parse().config();
-    let separate_admin = config.admin_listen.is_some();
-    let server = Server::start(config).await?;
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "listening on {}", server.url())?;
-    if separate_admin {
-        writeln!(out, "admin on {}", server.admin_url())?;
+async fn main() -> ExitCode {
+    match serve(Arguments::parse()).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            eprintln!("model-sim: {problem}");
+            ExitCode::FAILURE
+        }
     }
-    out.flush()?;
-    drop(out);
-    tokio::signal::ctrl_c().await?;
-    server.shutdown().await;
+}
+
+async fn serve(arguments: Arguments) -> Result<(), String> {
+    let servers = match &arguments.fleet {
+        Some(path) => fleet(path).await?,
+        None => vec![Server::start(arguments.config()).await.map_err(|error| format!("cannot listen: {error}"))?],
+    };
+    // Whoever reads this may be gone; the servers go on.
+    let _ = announce(&servers);
+    tokio::signal::ctrl_c().await.map_err(|error| format!("cannot wait for Ctrl-C: {error}"))?;
+    for server in servers {
+        server.shutdown().await;
+    }
     Ok(())
+}
+
+async fn fleet(path: &Path) -> Result<Vec<Server>, String> {
+    let named = |error: &dyn std::fmt::Display| format!("{}:\n{error}", path.display());
+    let text = std::fs::read_to_string(path).map_err(|error| named(&error))?;
+    let fleet = Fleet::parse(&text).map_err(|error| named(&error))?;
+    fleet.start().await.map_err(|error| named(&error))
+}
+
+fn announce(servers: &[Server]) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    for server in servers {
+        writeln!(out, "listening on {}", server.url())?;
+        if server.admin_url() != server.url() {
+            writeln!(out, "admin on {}", server.admin_url())?;
+        }
+    }
+    out.flush()
 }

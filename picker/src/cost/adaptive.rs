@@ -35,9 +35,6 @@ const COPY_TOKENS: f64 = 512.0;
 /// load of others.
 const SCRAPE_SLACK: f64 = 2.0;
 
-/// Seconds to load an adapter: between some milliseconds from the host's memory and more than a second from a disk.
-const ADAPTER_LOAD: f64 = 0.1;
-
 /// Least mean prefill time, so that an endpoint that has not served yet has a finite speed.
 const LEAST_SERVICE: f64 = 1e-4;
 
@@ -76,6 +73,7 @@ impl Cost for Adaptive {
             output: pool.output_tokens,
             arrival_rate: pool.arrival_rate,
             residence: pool.mean_residence,
+            adapter_load: pool.adapter_load,
             speed: 0.0,
             best_cached: 0.0,
         };
@@ -98,6 +96,8 @@ struct Job {
     arrival_rate: f64,
     /// Seconds a request holds its cache.
     residence: f64,
+    /// Seconds to load an adapter.
+    adapter_load: f64,
     /// Prefills per second of all candidates together.
     speed: f64,
     /// Cached tokens on the candidate that has most.
@@ -152,7 +152,7 @@ impl Job {
             prefill,
             self.externality(site, uncached, wait, prefill),
             self.decode(site, uncached),
-            adapter(site),
+            self.adapter(site),
             self.copy(site),
         ];
         // The mean of a pool and the rates of an endpoint are sane by themselves; this is for the custom and the new.
@@ -191,20 +191,20 @@ impl Job {
         DECODE_WEIGHT * (own + stall)
     }
 
+    /// Loading the adapter where it is not, twice that where another must go for it: that one will be loaded again.
+    fn adapter(&self, site: &Site) -> f64 {
+        match (site.adapter, site.adapter_room) {
+            (AdapterState::Running | AdapterState::Unknown, _) => 0.0,
+            (AdapterState::Waiting, _) => self.adapter_load / 2.0,
+            (AdapterState::Absent, Some(false)) => self.adapter_load * 2.0,
+            (AdapterState::Absent, _) => self.adapter_load,
+        }
+    }
+
     /// Infinite on a full endpoint that lacks what another has; that other is never charged, so one always remains.
     fn copy(&self, site: &Site) -> f64 {
         let is_copy = self.best_cached - site.cached >= COPY_TOKENS;
         if is_copy && site.kv_usage.is_some_and(|usage| usage > NO_COPY_ABOVE) { f64::INFINITY } else { 0.0 }
-    }
-}
-
-/// Loading the adapter where it is not, twice that where another must go for it: that one will be loaded again.
-fn adapter(site: &Site) -> f64 {
-    match (site.adapter, site.adapter_room) {
-        (AdapterState::Running | AdapterState::Unknown, _) => 0.0,
-        (AdapterState::Waiting, _) => ADAPTER_LOAD / 2.0,
-        (AdapterState::Absent, Some(false)) => ADAPTER_LOAD * 2.0,
-        (AdapterState::Absent, _) => ADAPTER_LOAD,
     }
 }
 

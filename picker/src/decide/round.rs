@@ -96,8 +96,10 @@ impl<'a> Round<'a> {
     }
 
     fn see(&mut self) {
-        let Self { topology, request, scratch, now, .. } = self;
-        scratch.table.read(&topology.members, request.adapter.as_deref(), topology.stale_after(), *now);
+        let Self { pool, topology, request, scratch, now, .. } = self;
+        let dispatches = pool.tally.dispatches();
+        let adapter = request.adapter.as_deref();
+        scratch.table.read(&topology.members, adapter, dispatches, topology.stale_after(), *now);
         if topology.reads_prefixes() && !request.prompt.blocks.is_empty() {
             topology.index.matches(&request.prompt.blocks, &mut scratch.matches);
             // At least one token is always computed.

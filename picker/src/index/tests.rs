@@ -38,7 +38,7 @@ fn found(index: &Index, blocks: &[u64]) -> Vec<(usize, u32)> {
 
 /// Sets the capacity to this many of the small blocks.
 fn give_room_for(index: &Index, slot: Slot, blocks: u64) {
-    index.set_capacity(slot, (blocks * UNIT_BYTES * 10).div_ceil(7));
+    index.set_capacity(slot, blocks * UNIT_BYTES);
 }
 
 fn sweep_all(index: &Index) {
@@ -196,7 +196,7 @@ fn a_slot_given_to_another_endpoint_starts_from_nothing() {
 fn a_server_that_never_caches_ends_without_belief_and_one_that_does_recovers() {
     let index = index();
     let blocks = chain(1, 16);
-    for _ in 0..60 {
+    for _ in 0..120 {
         let believed = found(&index, &blocks).first().map_or(0, |(_, blocks)| *blocks);
         index.insert(slot(1), &blocks);
         index.correct(slot(1), believed as usize, 0);

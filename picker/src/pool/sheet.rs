@@ -11,6 +11,13 @@ use crate::ledger::work::Work;
 use crate::pool::Freshness;
 use crate::time::Time;
 
+/// Samples of prefill times from which an endpoint is taken to be as fast as it has shown. By then they outweigh the prior.
+const ENOUGH_SAMPLES: u64 = 4;
+
+/// Dispatches of the pool after which an endpoint that got none of them is tried again: it may have been slow for a while
+/// only. One request in a thousand is what the trial of a slow endpoint may cost.
+const FORGOTTEN_AFTER: u64 = 1_000;
+
 /// Stands for a time that has not come, or never will.
 const NEVER: u64 = u64::MAX;
 
@@ -61,6 +68,10 @@ pub(crate) struct Sheet {
     t0: Number,
     t1: Number,
     pub(crate) mean_service: Number,
+    /// Samples that `a` and `b` rest on.
+    samples: AtomicU64,
+    /// Requests that the pool had dispatched at the last of them.
+    sampled_at: AtomicU64,
     // From here on only some policies read.
     latency: Number,
     latency_at: AtomicU64,
@@ -99,6 +110,8 @@ impl Default for Sheet {
             t0: Number::new(rates.t0),
             t1: Number::new(rates.t1),
             mean_service: unknown(),
+            samples: AtomicU64::default(),
+            sampled_at: AtomicU64::default(),
             latency: unknown(),
             latency_at: AtomicU64::default(),
             round_trip: unknown(),
@@ -121,6 +134,25 @@ impl Sheet {
         self.b.set(b);
         self.t0.set(t0);
         self.t1.set(t1);
+    }
+
+    /// A sample was taken when the pool had dispatched so many requests.
+    pub(crate) fn set_sampled(&self, samples: u64, dispatches: u64) {
+        self.samples.store(samples, Ordering::Relaxed);
+        self.sampled_at.store(dispatches, Ordering::Relaxed);
+    }
+
+    /// Whether it has ever shown its speed.
+    #[inline]
+    pub(crate) fn has_shown(&self) -> bool {
+        self.samples.load(Ordering::Relaxed) >= ENOUGH_SAMPLES
+    }
+
+    /// Whether its speed is not known, or not known any more, now that the pool has dispatched so many requests.
+    #[inline]
+    pub(crate) fn is_unproven(&self, dispatches: u64) -> bool {
+        let since = dispatches.saturating_sub(self.sampled_at.load(Ordering::Relaxed));
+        !self.has_shown() || since > FORGOTTEN_AFTER
     }
 
     pub(crate) fn set_scraped_at(&self, at: Option<Time>) {

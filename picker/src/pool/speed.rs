@@ -68,6 +68,11 @@ impl Speed {
         self.prefill.samples().min(self.decode.samples())
     }
 
+    /// Samples that the prefill rates rest on.
+    pub(crate) fn prefills(&self) -> u64 {
+        self.prefill.samples()
+    }
+
     /// A first token came `gap` after the engine could begin with its prompt, of which it computed `uncached` tokens.
     pub(crate) fn first_token(&mut self, gap: Duration, uncached: f64, now: Time) {
         let step = match self.step.take() {

@@ -13,6 +13,7 @@ use crate::health::Health;
 use crate::learn::Rates;
 use crate::ledger::work::Work;
 use crate::ledger::{DECODE, Ledger};
+use crate::pool::residents::Residents;
 use crate::pool::sheet::Sheet;
 use crate::pool::speed::Speed;
 use crate::time::Time;
@@ -46,8 +47,7 @@ struct Book {
     output: u64,
     standing: Standing,
     speed: Speed,
-    /// Our requests in flight per adapter; a handful of entries.
-    adapters: Vec<(Arc<str>, u32)>,
+    residents: Residents,
 }
 
 /// A request on its way to the endpoint, already reserved in the ledger.
@@ -91,10 +91,8 @@ impl State {
         let ticket = book.work.push(dispatch.size, dispatch.uncached as u32, dispatch.service, leaves, now);
         book.output += u64::from(dispatch.output);
         if let Some(adapter) = dispatch.adapter {
-            match book.adapters.iter_mut().find(|(name, _)| name == adapter) {
-                Some((_, count)) => *count += 1,
-                None => book.adapters.push((adapter.clone(), 1)),
-            }
+            let places = book.standing.facts().max_adapters;
+            book.residents.enter(adapter, places);
         }
         let (mean, service) = (self.sheet.mean_service.get(), dispatch.service.as_secs_f64());
         self.sheet.mean_service.set(if mean.is_nan() { service } else { mean + SERVICE_WEIGHT * (service - mean) });
@@ -107,8 +105,10 @@ impl State {
         ticket
     }
 
-    /// The first token of a streaming request came, `latency` after the endpoint had the request.
-    pub(crate) fn first_token(&self, ticket: u64, uncached: f64, latency: Duration, now: Time) {
+    /// The first token of a streaming request came, `latency` after the endpoint had the request and after so many
+    /// dispatches of the pool. `sample` is how many tokens of its prompt were computed; `None` when its time says nothing
+    /// of that.
+    pub(crate) fn first_token(&self, ticket: u64, sample: Option<f64>, latency: Duration, dispatches: u64, now: Time) {
         let mut book = self.book();
         let mut peak = self.sheet.latency();
         peak.observe(latency.as_secs_f64(), now);
@@ -117,9 +117,10 @@ impl State {
         if let Some((prefill, gap)) = book.work.first_token(ticket, now) {
             self.decodes(&mut book, prefill.size);
             let kv_bound = self.sheet.kv_usage.get() > KV_BOUND;
-            if let Some(gap) = gap.filter(|_| !kv_bound) {
+            if let (Some(gap), Some(uncached)) = (gap.filter(|_| !kv_bound), sample) {
                 book.speed.first_token(gap, uncached, now);
                 self.sheet.set_rates(book.speed.rates());
+                self.sheet.set_sampled(book.speed.prefills(), dispatches);
             }
         }
         book.standing.worked();
@@ -147,11 +148,8 @@ impl State {
             self.ledger.release(DECODE);
         }
         book.output = book.output.saturating_sub(u64::from(output));
-        if let Some(at) = adapter.and_then(|adapter| book.adapters.iter().position(|(name, _)| name == adapter)) {
-            book.adapters[at].1 -= 1;
-            if book.adapters[at].1 == 0 {
-                book.adapters.swap_remove(at);
-            }
+        if let Some(adapter) = adapter {
+            book.residents.leave(adapter);
         }
         if worked {
             book.standing.worked();
@@ -210,12 +208,11 @@ impl State {
         let facts = book.standing.facts();
         let running = facts.adapters_running.as_deref().filter(|_| trusted);
         let waiting = facts.adapters_waiting.as_deref().filter(|_| trusted);
-        let room = running.zip(facts.max_adapters).map(|(running, max)| {
-            let ours = book.adapters.iter().filter(|(name, _)| !contains(running, name)).count();
-            running.len() + ours < max as usize
-        });
-        let ours = book.adapters.iter().any(|(name, _)| &**name == adapter);
-        let state = if ours || running.is_some_and(|running| contains(running, adapter)) {
+        let others = running.map_or(0, |running| running.iter().filter(|name| !book.residents.knows(name)).count());
+        let room = running.zip(facts.max_adapters).map(|(_, places)| others + book.residents.len() < places as usize);
+        let state = if book.residents.holds(adapter, others, facts.max_adapters)
+            || running.is_some_and(|running| contains(running, adapter))
+        {
             AdapterState::Running
         } else if waiting.is_some_and(|waiting| contains(waiting, adapter)) {
             AdapterState::Waiting
@@ -225,6 +222,11 @@ impl State {
             AdapterState::Unknown
         };
         (state, room)
+    }
+
+    /// It was away: most likely another process, with no adapter loaded.
+    pub(crate) fn restarted(&self) {
+        self.book().residents.forget();
     }
 
     /// Takes what the endpoint lists as its models.

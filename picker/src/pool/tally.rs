@@ -2,6 +2,7 @@
 //!
 //! Priors stand until there is evidence, so the first decision of a pool already has plausible sizes.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -23,6 +24,10 @@ const WIDE_PRIOR: f64 = 2.5;
 const RATIO_PRIOR_TOKENS: f64 = 2_000.0;
 const RATIO_MAX_TOKENS: f64 = 100_000.0;
 
+/// Time to load an adapter until one has been, seconds: between some milliseconds from the host's memory and more than a
+/// second from a disk.
+const ADAPTER_LOAD_PRIOR: f64 = 0.1;
+
 /// A learned ratio outside this range is a server that counts something else than the prompt.
 const RATIO_RANGE: (f64, f64) = (0.5, 16.0);
 
@@ -33,6 +38,8 @@ const RESIDENCE_PRIOR: f64 = 5.0;
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     means: Mutex<Means>,
+    /// Requests dispatched since the pool was made.
+    dispatched: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -42,6 +49,7 @@ struct Means {
     service: Option<RunningMean>,
     uncached: Option<RunningMean>,
     residence: Option<RunningMean>,
+    adapter_load: Option<RunningMean>,
     output: OutputMean,
     narrow: Option<Ratio>,
     wide: Option<Ratio>,
@@ -77,6 +85,7 @@ impl Tally {
             mean_service: mean_or(means.service, 0.0),
             mean_uncached: mean_or(means.uncached, prompt_tokens),
             mean_residence: mean_or(means.residence, RESIDENCE_PRIOR),
+            adapter_load: mean_or(means.adapter_load, ADAPTER_LOAD_PRIOR),
             gateways,
             prompt_tokens,
             output_tokens: means.output.expected(request.tenant, &request.model, request.max_tokens),
@@ -95,10 +104,21 @@ impl Tally {
     }
 
     pub(crate) fn dispatched(&self, service: Duration, uncached: f64, now: Time) {
+        self.dispatched.fetch_add(1, Ordering::Relaxed);
         let mut means = self.means();
         means.arrivals.observe(now);
         add(&mut means.service, service.as_secs_f64());
         add(&mut means.uncached, uncached);
+    }
+
+    /// A request whose adapter had to be loaded got its first token so much later than was predicted without the load.
+    pub(crate) fn adapter_loaded(&self, delay: Duration) {
+        add(&mut self.means().adapter_load, delay.as_secs_f64());
+    }
+
+    /// Requests dispatched since the pool was made.
+    pub(crate) fn dispatches(&self) -> u64 {
+        self.dispatched.load(Ordering::Relaxed)
     }
 
     pub(crate) fn completed(&self, tenant: u64, model: &str, residence: Duration, output: Option<u32>) {

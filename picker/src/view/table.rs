@@ -12,6 +12,9 @@ use crate::pool::{Freshness, State};
 use crate::time::Time;
 use crate::view::AdapterState;
 
+/// Uncached tokens by which speeds are compared: a short question behind a cached prompt, or a longer one without.
+const TYPICAL: f64 = 512.0;
+
 /// Stands for a place on the walk that the decision did not reach.
 pub(crate) const OFF_WALK: u32 = u32::MAX;
 
@@ -83,8 +86,15 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Reads every member.
-    pub(crate) fn read(&mut self, members: &[Member], adapter: Option<&str>, stale_after: Duration, now: Time) {
+    /// Reads every member. `dispatches` is what the pool has dispatched so far.
+    pub(crate) fn read(
+        &mut self,
+        members: &[Member],
+        adapter: Option<&str>,
+        dispatches: u64,
+        stale_after: Duration,
+        now: Time,
+    ) {
         let Self { scraped, ours, rates, service, beliefs, adapters } = self;
         scraped.clear();
         ours.clear();
@@ -106,6 +116,7 @@ impl Table {
             ours.push(Ours::read(state, member.weight, now));
             rates.push(state.sheet.rates());
         }
+        hope(members, dispatches, ours, rates);
         beliefs.resize(count, Belief { cached_tokens: 0.0, cached_blocks: 0, ring_position: OFF_WALK });
         if let Some(adapter) = adapter {
             let facts = members.iter().zip(scraped);
@@ -118,10 +129,34 @@ impl Table {
         self.ours.len()
     }
 
+    /// Whether the request's adapter is known not to be loaded there.
+    pub(crate) fn lacks_adapter(&self, position: usize) -> bool {
+        let state = self.adapters.get(position).map(|(state, _)| *state);
+        matches!(state, Some(AdapterState::Absent | AdapterState::Waiting))
+    }
+
     /// Requests there, ours and those of others, for one unit of weight.
     pub(crate) fn busyness(&self, position: usize) -> f64 {
         let ours = &self.ours[position];
         (f64::from(ours.load.requests) + self.scraped[position].outside) / ours.weight
+    }
+}
+
+/// Takes an endpoint whose speed is not known, or not known any more, to be as fast as the fastest that has shown it. Who
+/// is believed to be slow is never tried, and who is not tried is never known.
+fn hope(members: &[Member], dispatches: u64, ours: &[Ours], rates: &mut [Rates]) {
+    let is_unproven = |position: usize| {
+        let sheet = &members[position].state.sheet;
+        sheet.is_unproven(dispatches) && (ours[position].load.requests == 0 || !sheet.has_shown())
+    };
+    if !(0..members.len()).any(is_unproven) {
+        return;
+    }
+    let fastest = |one: Rates, other: Rates| if other.prefill(TYPICAL) < one.prefill(TYPICAL) { other } else { one };
+    let proven = (0..members.len()).filter(|position| !is_unproven(*position)).map(|position| rates[position]);
+    let Some(best) = proven.reduce(fastest) else { return };
+    for (position, rates) in rates.iter_mut().enumerate().filter(|(position, _)| is_unproven(*position)) {
+        *rates = if members[position].state.sheet.has_shown() { best } else { fastest(*rates, best) };
     }
 }
 

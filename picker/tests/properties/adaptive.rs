@@ -129,6 +129,33 @@ fn a_slow_endpoint_is_found_out_and_gets_what_it_can_serve() {
 }
 
 #[test]
+fn endpoints_faster_than_anyone_supposes_are_all_found_out() {
+    let mut fleet = Fleet::new(config("adaptive"), 3);
+    // 2 us a token: eight times faster than what is supposed of one that is not known.
+    let mut engines = [2e-6; 3].map(|token_seconds| Engine { token_seconds, free_at: 0.0 });
+    let served = drive(&mut fleet, &mut engines, 300, 0.5);
+    for engine in 0..3 {
+        let share = served.iter().filter(|(number, _)| *number == engine).count();
+        assert!((90..=110).contains(&share), "one at a time over equal endpoints: {engine} served {share} of 300");
+    }
+}
+
+#[test]
+fn one_that_was_slow_is_tried_again() {
+    let mut fleet = Fleet::new(config("adaptive"), 2);
+    let mut engines = [10e-6, 500e-6].map(|token_seconds| Engine { token_seconds, free_at: 0.0 });
+    let before = drive(&mut fleet, &mut engines, 400, 0.5);
+    let slow = before[100..].iter().filter(|(engine, _)| *engine == 1).count();
+    assert_eq!(slow, 0, "a second for what the other does in 20 ms");
+    // It is as fast as the other now; the clock of the pool goes on.
+    let mut engines = [10e-6; 2].map(|token_seconds| Engine { token_seconds, free_at: 0.0 });
+    let after = drive(&mut fleet, &mut engines, 3_000, 0.5);
+    let last = &after[2_000..];
+    let share = last.iter().filter(|(engine, _)| *engine == 1).count();
+    assert!(share > 300, "equal endpoints, and the second served {share} of the last 1,000");
+}
+
+#[test]
 fn an_endpoint_that_joins_is_taken_to_be_as_fast_as_its_kind() {
     let mut fleet = Fleet::new(config("adaptive"), 2);
     let mut engines = [100e-6, 100e-6].map(|token_seconds| Engine { token_seconds, free_at: 0.0 });

@@ -3,6 +3,7 @@
 use spillway_picker::decide::{NoPick, Reason};
 use spillway_picker::facts::Facts;
 use spillway_picker::pool::{Event, Outcome};
+use spillway_picker::request::RequestInfo;
 
 use crate::support::{Fleet, at, config, counted, page, plain, request};
 
@@ -131,6 +132,34 @@ fn an_adapter_goes_where_it_is_served_and_preferably_loaded() {
     fleet.scrape(2, lists(&["base"]), at(1));
     assert_eq!(fleet.try_pick(&with_adapter, at(1)).unwrap_err(), NoPick::NoneServes);
     assert!(fleet.try_pick(&plain(100), at(1)).is_ok(), "the base model is served");
+}
+
+#[test]
+fn an_adapter_goes_back_to_where_it_was_loaded_last() {
+    let mut fleet = Fleet::new(config("adaptive"), 3);
+    let idle = |progress| Facts {
+        adapters_running: Some(Vec::new()),
+        adapters_waiting: Some(Vec::new()),
+        max_adapters: Some(2),
+        ..page(0.0, 0.0, progress)
+    };
+    let asking = |adapter: &str| RequestInfo { adapter: Some(adapter.into()), ..plain(400) };
+    let mut homes: Vec<_> = Vec::new();
+    for round in 0..4_u64 {
+        for (number, adapter) in ["a", "b", "c", "d", "e"].into_iter().enumerate() {
+            // Each alone in the fleet, so that load says nothing; engines list none that is idle.
+            let now = round * 10_000 + number as u64 * 1_000;
+            (0..3).for_each(|endpoint| fleet.scrape(endpoint, idle(now), at(now)));
+            let mut pick = fleet.pick(&asking(adapter), at(now));
+            let load = if round == 0 { 500 } else { 0 };
+            fleet.first_token(&mut pick, at(now + 10 + load));
+            homes.push((adapter, pick.endpoint.slot));
+            fleet.end(pick, Outcome::Completed, at(now + 20 + load));
+        }
+    }
+    homes.sort();
+    homes.dedup();
+    assert_eq!(homes.len(), 5, "five adapters fit three endpoints of two places, so none moves: {homes:?}");
 }
 
 #[test]

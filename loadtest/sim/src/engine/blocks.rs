@@ -48,6 +48,11 @@ impl Blocks {
         self.total() - self.free
     }
 
+    /// Whether a block is cached.
+    pub(super) fn holds(&self, hash: u64) -> bool {
+        self.by_hash.contains_key(&hash)
+    }
+
     /// How many of `hashes` are cached, from the first without a gap.
     pub(super) fn matching(&self, hashes: &[u64]) -> usize {
         hashes.iter().take_while(|hash| self.by_hash.contains_key(hash)).count()

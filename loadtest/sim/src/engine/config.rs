@@ -32,6 +32,8 @@ pub struct Config {
     pub prefix_caching: bool,
     /// LoRA slots and load times.
     pub lora: LoraConfig,
+    /// Tokens that output is drawn from; `None` is any at all.
+    pub vocabulary: Option<&'static [u32]>,
     /// Time model and speed.
     pub speed: Speed,
     /// Front-end time per request before it enters the queue.

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use super::stats::joined;
+use super::step_time::POINTS_CONTEXT;
 use super::{Coefficients, Engine, Event, Finish, Gauges, SequenceId, StepLoad, What};
 
 /// A step in flight.
@@ -47,8 +48,9 @@ impl Engine {
                 }
                 return;
             }
-            let factor = self.slow * self.lora.step_factor() * speed.noise(&mut self.noise);
-            let time = speed.time(&draft.load).mul_f64(factor.max(0.0));
+            let factor = self.pace.factor(now, self.work) * self.lora.step_factor();
+            self.work.steps += 1;
+            let time = speed.noisy(speed.time(&draft.load).mul_f64(factor), &mut self.noise);
             // A step of no length would let one call of `advance` never return.
             let ends = now + time.max(Duration::from_nanos(1));
             self.step = Some(Step { ends, plan: draft.plan, prefill: draft.load.prefill });
@@ -81,7 +83,7 @@ impl Engine {
         self.stats.token(sequence, now);
         sequence.first_token.get_or_insert(now);
         sequence.last_token = now;
-        let (token, finish) = sequence.emit();
+        let (token, finish) = sequence.emit(self.config.vocabulary);
         events.push(Event { id, what: What::Token(token) });
         if let Some(finish) = finish {
             self.finish(id, finish, now);
@@ -126,7 +128,7 @@ impl Engine {
     /// Whether the adapter of the sequence at a place of the queue is loaded; asks for it if not.
     pub(super) fn adapter_is_ready(&mut self, place: usize, now: Duration) -> bool {
         let adapter = self.sequences[&self.waiting[place]].adapter.clone();
-        self.lora.is_ready(adapter.as_ref(), now)
+        self.lora.is_ready(adapter.as_ref(), now, self.pace.adapter_factor(now))
     }
 
     /// Moves the sequence at a place of the queue into the batch, and returns it with the tokens it computes first; `None`,
@@ -208,6 +210,7 @@ impl Engine {
         if sequence.decodes() {
             draft.load.decodes += 1;
             draft.load.context += sequence.computed;
+            draft.load.long_context += sequence.computed.saturating_sub(POINTS_CONTEXT);
         } else {
             draft.load.prefill += tokens;
             draft.load.attention += tokens as f64 * (sequence.computed as f64 + tokens as f64 / 2.0);
@@ -232,6 +235,7 @@ impl Engine {
         self.lora.release(sequence.adapter.as_ref());
         self.blocks.release(&sequence.blocks);
         self.stats.finish(&sequence, finish, now);
+        self.work.requests += 1;
     }
 
     pub(super) fn refresh_gauges(&mut self, now: Duration) {

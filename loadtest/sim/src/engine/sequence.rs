@@ -34,6 +34,15 @@ pub(super) struct Sequence {
     published: usize,
 }
 
+/// Output token number `index`, from 0, of a request with this seed: a reply can be known in advance.
+pub fn output_token(seed: u64, index: u32, vocabulary: Option<&[u32]>) -> u32 {
+    let draw = hash::mix(seed, index.into());
+    match vocabulary {
+        Some(words) if !words.is_empty() => words[(draw % words.len() as u64) as usize],
+        _ => draw as u32,
+    }
+}
+
 impl Sequence {
     pub(super) fn new(request: Request, arrived: Duration, block_size: usize) -> Self {
         let Request { prompt, max_tokens, stop_after, adapter, salt, seed } = request;
@@ -112,8 +121,8 @@ impl Sequence {
     }
 
     /// Appends the next output token; says whether it was the last.
-    pub(super) fn emit(&mut self) -> (u32, Option<Finish>) {
-        let token = hash::mix(self.seed, self.generated().into()) as u32;
+    pub(super) fn emit(&mut self, vocabulary: Option<&[u32]>) -> (u32, Option<Finish>) {
+        let token = output_token(self.seed, self.generated(), vocabulary);
         self.tokens.push(token);
         let generated = self.generated();
         let finish = match self.stop_after {

@@ -55,6 +55,11 @@ impl Lane {
         self.due.first().map(|&(time, _)| time)
     }
 
+    /// When the last prefill in the lane ends.
+    pub(super) fn free_at(&self) -> Duration {
+        self.free_at
+    }
+
     /// A sequence is gone.
     pub(super) fn forget(&mut self, id: SequenceId) {
         self.due.retain(|&(_, other)| other != id);
@@ -84,7 +89,7 @@ impl Engine {
                 }
             }
             if self.running.contains(&id) {
-                let gap = speed.gap(self.running.len(), self.config.max_seqs).mul_f64(self.slow.max(0.0));
+                let gap = speed.gap(self.running.len(), self.config.max_seqs).mul_f64(self.pace.factor(now, self.work));
                 self.lane.due.insert((now + gap, id));
             }
         }
@@ -103,7 +108,8 @@ impl Engine {
                 continue;
             }
             let Some((id, tokens)) = self.enter(place, usize::MAX, now, events) else { return };
-            let slow = self.slow.max(0.0);
+            let slow = self.pace.factor(now, self.work);
+            self.work.steps += 1;
             self.lane.free_at = self.lane.free_at.max(now) + speed.prefill(tokens).mul_f64(slow);
             self.lane.due.insert((self.lane.free_at + speed.overhead().mul_f64(slow), id));
         }

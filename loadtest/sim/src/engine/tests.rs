@@ -4,22 +4,15 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod laws;
 mod naive;
+mod outlook;
+mod pace;
 mod serial;
 
 /// Step time 1 ms, so that times in the tests are numbers of steps.
 fn config(blocks: usize, max_seqs: usize, budget: usize) -> Config {
-    let step = Coefficients {
-        weights_ms: 0.0,
-        compute_us: 0.0,
-        fixed_ms: 1.0,
-        attention_ns: 0.0,
-        decode_us: 0.0,
-        kv_ns: 0.0,
-        host_ms: 0.0,
-        host_us: 0.0,
-        sigma: 0.0,
-    };
+    let step = Coefficients { fixed_ms: 1.0, ..Coefficients::default() };
     let mut config = Preset::Fast.config();
     config.speed = Speed::Steps(step);
     config.blocks = blocks + 1;
@@ -51,6 +44,20 @@ fn drain(engine: &mut Engine) -> Vec<Event> {
         }
     }
     panic!("engine still busy after a million steps: running {}, waiting {}", engine.running(), engine.waiting());
+}
+
+/// Runs to the end; returns when each token of a sequence came.
+fn token_times(engine: &mut Engine) -> HashMap<SequenceId, Vec<Duration>> {
+    let (mut times, mut now) = (HashMap::<_, Vec<_>>::new(), Duration::ZERO);
+    loop {
+        let mut events = Vec::new();
+        let next = engine.advance(now, &mut events);
+        for event in events.iter().filter(|event| matches!(event.what, What::Token(_))) {
+            times.entry(event.id).or_default().push(now);
+        }
+        let Some(next) = next else { return times };
+        now = next;
+    }
 }
 
 fn cached(events: &[Event], id: SequenceId) -> u32 {
@@ -148,31 +155,6 @@ fn no_more_adapters_run_at_once_than_there_are_slots() {
     assert_eq!(engine.stats().completed(), 3);
     let two = engine.stats().adapters.iter().find(|series| series.running.contains(','));
     assert_eq!(two, None, "one slot, so never two adapters in a batch");
-}
-
-#[test]
-fn the_queue_waits_as_md1_says_when_each_request_is_one_step() {
-    // Prompt = budget and one output token make the engine an M/D/1 queue of service time 1 ms.
-    let (rho, requests) = (0.7, 40_000);
-    let mut engine = Engine::new(config(100_000, 1, 16), 0);
-    engine.config.prefix_caching = false;
-    let mut random = fastrand::Rng::with_seed(11);
-    let (mut at, mut events) = (0.0, Vec::new());
-    for index in 0..requests {
-        at += -(1.0 - random.f64()).ln() * 1e-3 / rho;
-        engine.advance(Duration::from_secs_f64(at), &mut events);
-        engine.submit(request(index % 8, 16, 1), Duration::from_secs_f64(at)).unwrap();
-    }
-    events.extend(drain(&mut engine));
-    let queued: f64 = events
-        .iter()
-        .filter_map(|event| match event.what {
-            What::Scheduled { queued, .. } => Some(queued.as_secs_f64()),
-            _ => None,
-        })
-        .sum();
-    let (mean, theory) = (queued / f64::from(requests), rho * 1e-3 / (2.0 * (1.0 - rho)));
-    assert!((mean / theory - 1.0).abs() < 0.04, "mean wait {mean} s, theory {theory} s");
 }
 
 /// What a random run does next.

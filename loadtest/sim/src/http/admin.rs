@@ -47,7 +47,7 @@ pub(super) async fn handle(shared: &Arc<Shared>, request: Request<Incoming>) -> 
             Err(error) => refuse(StatusCode::BAD_REQUEST, &error.to_string()),
         },
         (&Method::POST, "/admin/clear") => {
-            shared.faults.clear();
+            shared.clear();
             json(StatusCode::OK, "{}")
         }
         (&Method::POST, "/admin/reset") => {

@@ -14,8 +14,9 @@ use super::route::Call;
 use super::shared::unix_now;
 use super::sse::Sse;
 use super::surface::{Choice, Head, Kind};
-use super::text::word;
 use crate::engine::{Finish, Request};
+use crate::fault::FaultKind;
+use crate::tokenizer::word;
 
 /// Answers a generating request. The flag says whether the reply is a stream.
 pub(super) async fn generate(call: &Call, kind: Kind) -> (Answer, bool) {
@@ -51,6 +52,7 @@ fn submit(call: &Call, requests: Vec<Request>) -> Result<Generation, ApiError> {
 
 async fn start(call: &Call, kind: Kind, job: Job) -> Result<(Answer, bool), ApiError> {
     let shared = &call.shared;
+    adapter_fails(call, &job)?;
     let id = call.header("x-request-id").map_or_else(|| shared.fresh_id(), str::to_owned);
     let mut head = Head {
         id: format!("{}{id}", kind.id_prefix()),
@@ -59,6 +61,10 @@ async fn start(call: &Call, kind: Kind, job: Job) -> Result<(Answer, bool), ApiE
         prompt: job.prompt_tokens(),
         cached: 0,
         counts: vec![0; job.requests.len()],
+        usage_factor: shared
+            .faults
+            .strike(FaultKind::WrongUsage, &call.path, |_| true)
+            .map_or(1.0, |strike| strike.fault.factor()),
         details: shared.config.prompt_tokens_details,
         include_usage: job.include_usage,
         continuous_usage: job.continuous_usage,
@@ -98,6 +104,17 @@ async fn start(call: &Call, kind: Kind, job: Job) -> Result<(Answer, bool), ApiE
         set(&mut answer, "x-sim-queue-ms", &format!("{:.3}", queued.as_secs_f64() * 1e3));
     }
     Ok((answer, job.stream))
+}
+
+/// An adapter that is not on the device has to be loaded, which a fault may prevent.
+fn adapter_fails(call: &Call, job: &Job) -> Result<(), ApiError> {
+    let Some(adapter) = job.requests.first().and_then(|request| request.adapter.as_ref()) else { return Ok(()) };
+    let shared = &call.shared;
+    let missing = !shared.driver.with_engine(|engine| engine.holds_adapter(adapter));
+    match shared.faults.strike(FaultKind::AdapterFail, &call.path, |_| missing) {
+        Some(_) => Err(ApiError::internal(&format!("Loading lora {adapter} failed."))),
+        None => Ok(()),
+    }
 }
 
 /// All that came of a generation.

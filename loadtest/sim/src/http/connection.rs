@@ -35,6 +35,7 @@ pub(super) struct Connection {
     order: watch::Sender<Order>,
     activity: watch::Sender<u64>,
     linger_zero: AtomicBool,
+    frozen: AtomicBool,
 }
 
 impl Connection {
@@ -47,6 +48,7 @@ impl Connection {
             order: watch::Sender::new(Order::Serve),
             activity: watch::Sender::new(0),
             linger_zero: AtomicBool::new(false),
+            frozen: AtomicBool::new(false),
         }
     }
 
@@ -74,6 +76,15 @@ impl Connection {
     pub(super) fn reset(&self) {
         self.linger_zero.store(true, Ordering::Relaxed);
         self.order.send_replace(Order::End);
+    }
+
+    /// Reads and writes nothing from now on, as if the machine behind it were gone: not even that the client leaves.
+    pub(super) fn freeze(&self) {
+        self.frozen.store(true, Ordering::Relaxed);
+    }
+
+    fn is_frozen(&self) -> bool {
+        self.frozen.load(Ordering::Relaxed)
     }
 
     /// Ends it when the response in flight is out.
@@ -113,14 +124,21 @@ impl Drop for Wire {
     }
 }
 
+// Pending without a waker is right for a frozen socket: only an order to end comes after it, and that is not its business.
 impl AsyncRead for Wire {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.connection.is_frozen() {
+            return Poll::Pending;
+        }
         Pin::new(&mut self.stream).poll_read(context, into)
     }
 }
 
 impl AsyncWrite for Wire {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        if self.connection.is_frozen() {
+            return Poll::Pending;
+        }
         Pin::new(&mut self.stream).poll_write(context, bytes)
     }
 
@@ -129,6 +147,9 @@ impl AsyncWrite for Wire {
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        if self.connection.is_frozen() {
+            return Poll::Pending;
+        }
         Pin::new(&mut self.stream).poll_write_vectored(context, slices)
     }
 
@@ -137,6 +158,9 @@ impl AsyncWrite for Wire {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.connection.is_frozen() {
+            return Poll::Pending;
+        }
         Pin::new(&mut self.stream).poll_flush(context)
     }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, mpsc};
 
-use crate::engine::{Engine, Event, Finish, Refused, Request, SequenceId, What};
+use crate::engine::{Engine, Event, Finish, Pace, Refused, Request, SequenceId, What};
 
 /// The engine, its clock, and who listens to which sequence.
 #[derive(Debug)]
@@ -49,10 +49,10 @@ impl Driver {
         Self { inner: Mutex::new(inner), wake: Notify::new(), origin: Instant::now(), scale }
     }
 
-    /// Plays the engine for ever. `slow` is asked for the factor of the step to come.
-    pub(crate) async fn run(&self, slow: impl Fn() -> f64) {
+    /// Plays the engine for ever.
+    pub(crate) async fn run(&self) {
         loop {
-            let next = self.pump(slow());
+            let next = self.lock().play(self.model_now());
             let woken = self.wake.notified();
             match next {
                 Some(time) => {
@@ -104,6 +104,15 @@ impl Driver {
         self.wake.notify_one();
     }
 
+    /// Replaces what slows the engine, from this moment on. `pace` is asked when no other change can come between.
+    pub(crate) fn set_pace(&self, pace: impl FnOnce() -> Pace) {
+        let mut inner = self.lock();
+        inner.play(self.model_now());
+        inner.engine.set_pace(pace());
+        drop(inner);
+        self.wake.notify_one();
+    }
+
     /// Looks at the engine, which is up to date as of this moment.
     pub(crate) fn with_engine<T>(&self, look: impl FnOnce(&Engine) -> T) -> T {
         look(&self.lock().engine)
@@ -114,15 +123,43 @@ impl Driver {
         model.div_f64(self.scale)
     }
 
-    fn model_now(&self) -> Duration {
-        self.origin.elapsed().mul_f64(self.scale)
+    /// Model time of an instant.
+    pub(crate) fn model(&self, instant: Instant) -> Duration {
+        instant.saturating_duration_since(self.origin).mul_f64(self.scale)
     }
 
-    fn pump(&self, slow: f64) -> Option<Duration> {
+    /// The instant of a model time.
+    pub(crate) fn instant(&self, model: Duration) -> Instant {
+        self.origin + self.wall(model)
+    }
+
+    fn model_now(&self) -> Duration {
+        self.model(Instant::now())
+    }
+
+    fn abort(&self, ids: &[SequenceId]) {
         let mut inner = self.lock();
-        let Inner { engine, listeners, events } = &mut *inner;
-        engine.set_slow(slow);
-        let next = engine.advance(self.model_now(), events);
+        // So that it happens now, and not when the engine was last looked at.
+        inner.play(self.model_now());
+        for id in ids {
+            // Unknown ids have finished; their last events may still be on the way to nobody.
+            inner.engine.abort(*id);
+            inner.listeners.remove(id);
+        }
+        drop(inner);
+        self.wake.notify_one();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    /// Plays what is due and hands out its events; returns when the next is.
+    fn play(&mut self, now: Duration) -> Option<Duration> {
+        let Self { engine, listeners, events } = self;
+        let next = engine.advance(now, events);
         let mut rest = events.drain(..).peekable();
         while let Some(event) = rest.next() {
             let choice = listeners.get(&event.id).map_or(0, |listener| listener.choice);
@@ -148,21 +185,6 @@ impl Driver {
             }
         }
         next
-    }
-
-    fn abort(&self, ids: &[SequenceId]) {
-        let mut inner = self.lock();
-        for id in ids {
-            // Unknown ids have finished; their last events may still be on the way to nobody.
-            inner.engine.abort(*id);
-            inner.listeners.remove(id);
-        }
-        drop(inner);
-        self.wake.notify_one();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

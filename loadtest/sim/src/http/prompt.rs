@@ -10,8 +10,8 @@ use serde_json::Value;
 use super::reply::ApiError;
 use super::shared::Shared;
 use super::surface::Kind;
-use super::text::Tokens;
 use crate::engine::{Request, mix, mix_bytes};
+use crate::tokenizer::Tokens;
 
 /// What a generating request asks for.
 #[derive(Debug)]
@@ -138,7 +138,7 @@ fn chat(body: &Value) -> Result<Vec<u32>, ApiError> {
     for message in list {
         turn(&mut tokens, message);
     }
-    tokens.text("<|assistant|>");
+    tokens.special("<|assistant|>");
     Ok(tokens.finish())
 }
 
@@ -147,13 +147,13 @@ fn messages(body: &Value) -> Result<Vec<u32>, ApiError> {
     let mut tokens = Tokens::default();
     tools(&mut tokens, body);
     if let Some(system) = body.get("system") {
-        tokens.text("<|system|>");
+        tokens.special("<|system|>");
         content(&mut tokens, system);
     }
     for message in list {
         turn(&mut tokens, message);
     }
-    tokens.text("<|assistant|>");
+    tokens.special("<|assistant|>");
     Ok(tokens.finish())
 }
 
@@ -164,17 +164,17 @@ fn responses(body: &Value) -> Result<Vec<u32>, ApiError> {
     let mut tokens = Tokens::default();
     tools(&mut tokens, body);
     if let Some(instructions) = body["instructions"].as_str() {
-        tokens.text("<|system|>");
+        tokens.special("<|system|>");
         tokens.text(instructions);
     }
     match input {
         Value::Array(items) => items.iter().for_each(|item| turn(&mut tokens, item)),
         other => {
-            tokens.text("<|user|>");
+            tokens.special("<|user|>");
             content(&mut tokens, other);
         }
     }
-    tokens.text("<|assistant|>");
+    tokens.special("<|assistant|>");
     Ok(tokens.finish())
 }
 
@@ -212,7 +212,7 @@ fn missing(body: &Value, field: &str) -> ApiError {
 
 fn tools(tokens: &mut Tokens, body: &Value) {
     if let Some(tools) = body["tools"].as_array().filter(|tools| !tools.is_empty()) {
-        tokens.text("<|tools|>");
+        tokens.special("<|tools|>");
         for tool in tools {
             tokens.text(&tool.to_string());
         }
@@ -221,9 +221,7 @@ fn tools(tokens: &mut Tokens, body: &Value) {
 
 fn turn(tokens: &mut Tokens, message: &Value) {
     let role = message["role"].as_str().or(message["type"].as_str()).unwrap_or("user");
-    tokens.text("<|");
-    tokens.text(role);
-    tokens.text("|>");
+    tokens.special(&format!("<|{role}|>"));
     for field in ["name", "tool_call_id", "call_id", "arguments", "output", "reasoning", "reasoning_content"] {
         if let Some(text) = message[field].as_str() {
             tokens.text(text);

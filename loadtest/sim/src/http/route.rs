@@ -1,6 +1,6 @@
 //! The model port: reads a request, lets faults have their way with it, and finds who answers.
 //!
-//! Faults come in this order: those before the body is read, hang, reset, status, delays; then what the surface does.
+//! Faults come in this order: those before the body is read, those after it, delays; then what the surface does.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,14 +14,15 @@ use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::body::Tracked;
+use super::broken::broken;
 use super::connection::Connection;
 use super::exchange::Exchange;
 use super::record::Received;
-use super::reply::{Answer, ApiError, ErrorShape, empty, json, set, text};
+use super::reply::{Answer, ApiError, empty, json, set, text};
 use super::shared::Shared;
 use super::surface::Kind;
 use super::{admin, api, metrics, models, prompt, side};
-use crate::fault::{Fault, FaultKind};
+use crate::fault::FaultKind;
 
 /// A request whose body has been read.
 pub(super) struct Call {
@@ -145,36 +146,6 @@ async fn answer(
         set(&mut answer, "x-sim-model", &model);
     }
     (answer, streamed)
-}
-
-/// Plays the faults that replace a response. `early` are those before the body is read.
-async fn broken(shared: &Shared, connection: &Connection, path: &str, nth: u64, early: bool) -> Option<Answer> {
-    let due = |fault: &Fault| fault.early == early && (!fault.reused || nth > 1);
-    if !early && let Some(strike) = shared.faults.strike(FaultKind::Hang, path, |_| true) {
-        shared.faults.released(&strike).await;
-    }
-    if shared.faults.strike(FaultKind::Reset, path, due).is_some() {
-        connection.reset();
-        std::future::pending::<()>().await;
-    }
-    let strike = shared.faults.strike(FaultKind::Status, path, due)?;
-    Some(status(&strike.fault))
-}
-
-fn status(fault: &Fault) -> Answer {
-    let status = StatusCode::from_u16(fault.code).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
-    let kind = match fault.code {
-        429 => "RateLimitError",
-        503 => "Service Unavailable",
-        _ => "InternalServerError",
-    };
-    let error = ApiError { status, kind, message: "simulated fault".to_owned(), param: None };
-    let body = fault.body.clone().unwrap_or_else(|| error.body(ErrorShape::OpenAi));
-    let mut answer = json(status, body);
-    if let Some(retry_after) = &fault.retry_after {
-        set(&mut answer, "retry-after", retry_after);
-    }
-    answer
 }
 
 /// The reply of whoever serves the path, and whether it is a stream.

@@ -5,6 +5,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::net::TcpListener;
@@ -14,7 +15,7 @@ use super::listen;
 use super::record::Received;
 use super::shared::{Shared, State};
 use crate::Config;
-use crate::fault::{Fault, FaultKind};
+use crate::fault::Fault;
 
 /// A running simulated server.
 #[derive(Debug)]
@@ -38,10 +39,7 @@ impl Server {
         let shared = Arc::new(Shared::new(config));
         let engine = {
             let shared = shared.clone();
-            async move {
-                let slow = || shared.faults.standing(FaultKind::Slow).map_or(1.0, |strike| strike.fault.factor);
-                shared.driver.run(slow).await;
-            }
+            async move { shared.driver.run().await }
         };
         let mut tasks = vec![tokio::spawn(engine)];
         tasks.push(tokio::spawn(listen::model_port(shared.clone(), listener, address)));
@@ -71,9 +69,25 @@ impl Server {
         self.shared.fault(fault)
     }
 
-    /// Lifts all faults.
+    /// Puts a fault in force at a model time from the start of the server, for so much model time; `None` lasts.
+    pub fn schedule(&mut self, fault: Fault, at: Duration, lasts: Option<Duration>) {
+        let driver = &self.shared.driver;
+        let (since, until) = (driver.instant(at), lasts.map(|lasts| driver.instant(at + lasts)));
+        if fault.kind.is_of_speed() {
+            // The engine knows of it in advance, and so at the very step.
+            self.shared.fault_between(fault, since, until);
+            return;
+        }
+        let shared = self.shared.clone();
+        self.tasks.push(tokio::spawn(async move {
+            tokio::time::sleep_until(since.into()).await;
+            shared.fault_between(fault, since, until);
+        }));
+    }
+
+    /// Lifts all faults in force; those scheduled for later stay.
     pub fn clear(&self) {
-        self.shared.faults.clear();
+        self.shared.clear();
     }
 
     /// Ends every sequence and empties cache, counters and records. Faults stay.

@@ -5,7 +5,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
@@ -13,9 +13,9 @@ use super::connection::Connection;
 use super::driver::Driver;
 use super::metrics;
 use super::record::Records;
-use crate::engine::Engine;
+use crate::engine::{self, Engine, Pace};
 use crate::fault::{ActiveFault, Fault, FaultKind, Faults, MetricsMode};
-use crate::{Config, Flavor};
+use crate::{Config, Flavor, tokenizer};
 
 /// Ids of stored responses kept, newest last.
 const KEPT_RESPONSES: usize = 10_000;
@@ -90,7 +90,8 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn new(config: Config) -> Self {
-        let engine = Engine::new(config.engine.clone(), config.seed);
+        let engine = engine::Config { vocabulary: Some(tokenizer::vocabulary()), ..config.engine.clone() };
+        let engine = Engine::new(engine, config.seed);
         Self {
             driver: Arc::new(Driver::new(engine, config.time_scale)),
             faults: Faults::new(config.seed),
@@ -137,11 +138,38 @@ impl Shared {
         })
     }
 
+    /// Puts a fault in force from now on.
     pub(super) fn fault(&self, fault: Fault) -> u64 {
+        self.fault_between(fault, Instant::now(), None)
+    }
+
+    /// Puts a fault in force. One that is no matter of speed alone must come at its time, which is `since`.
+    pub(super) fn fault_between(&self, fault: Fault, since: Instant, until: Option<Instant>) -> u64 {
         if fault.mode == Some(MetricsMode::Frozen) {
             *lock(&self.frozen_page) = Some(metrics::page(self));
         }
-        self.faults.add(fault)
+        if fault.kind == FaultKind::ColdStart && fault.restart {
+            self.crash(0);
+        }
+        let of_speed = fault.kind.is_of_speed();
+        let id = self.faults.add(fault, since, until);
+        if of_speed {
+            self.set_pace();
+        }
+        id
+    }
+
+    /// Lifts all faults in force.
+    pub(super) fn clear(&self) {
+        self.faults.clear();
+        self.set_pace();
+    }
+
+    fn set_pace(&self) {
+        let speed = |(fault, since, until): (Fault, Instant, Option<Instant>)| {
+            fault.speed(self.driver.model(since), until.map(|until| self.driver.model(until)))
+        };
+        self.driver.set_pace(|| Pace::new(self.faults.timed().into_iter().filter_map(speed)));
     }
 
     /// Empties the engine, counters and records. Faults stay.
@@ -156,7 +184,7 @@ impl Shared {
     /// Loses every connection and the engine's state, then refuses for `down_ms`.
     pub(super) fn crash(&self, down_ms: u64) {
         if down_ms > 0 {
-            self.faults.add(Fault { for_ms: Some(down_ms), ..Fault::new(FaultKind::Refuse) });
+            self.fault(Fault { for_ms: Some(down_ms), ..Fault::new(FaultKind::Refuse) });
         }
         self.reset_connections();
         self.driver.reset();

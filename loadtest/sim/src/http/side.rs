@@ -10,7 +10,8 @@ use super::prompt::{self, resolve_model};
 use super::reply::{Answer, ApiError, ErrorShape, json, quoted, set, text};
 use super::route::Call;
 use super::shared::unix_now;
-use super::text::word;
+use crate::fault::FaultKind;
+use crate::tokenizer::word;
 
 /// Numbers in an embedding: enough to see that there are some.
 const DIMENSIONS: u64 = 8;
@@ -110,6 +111,9 @@ pub(super) fn count_tokens(call: &Call) -> Result<Answer, ApiError> {
 pub(super) fn load_adapter(call: &Call) -> Result<Answer, ApiError> {
     let body = call.json()?;
     let name = adapter_name(body)?;
+    if call.shared.faults.strike(FaultKind::AdapterFail, &call.path, |_| true).is_some() {
+        return Err(ApiError::internal(&format!("Loading lora {name} failed.")));
+    }
     if !call.shared.load_adapter(name) && !body["load_inplace"].as_bool().unwrap_or(false) {
         let message = format!("The lora adapter '{name}' has already been loaded.");
         return Err(ApiError { kind: "InvalidUserInput", ..ApiError::bad_request(message, None) });

@@ -18,9 +18,9 @@ use super::listen::FLUSH;
 use super::reply::ApiError;
 use super::shared::Shared;
 use super::surface::{Head, Out, Piece, Surface};
-use super::text::word;
 use crate::engine::Finish;
 use crate::fault::{FaultKind, Strike};
+use crate::tokenizer::word;
 
 /// Kinds that strike a stream, in the order they are asked for.
 const MIDSTREAM: [FaultKind; 4] =

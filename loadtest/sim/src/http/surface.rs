@@ -42,6 +42,8 @@ pub(super) struct Head {
     pub(super) cached: usize,
     /// Output tokens by choice.
     pub(super) counts: Vec<u32>,
+    /// What every count in `usage` is multiplied by; 1 unless a fault spoils it.
+    pub(super) usage_factor: f64,
     /// Whether cached tokens are shown.
     pub(super) details: bool,
     pub(super) include_usage: bool,
@@ -50,31 +52,44 @@ pub(super) struct Head {
 }
 
 impl Head {
-    fn completion(&self) -> u32 {
-        self.counts.iter().sum()
+    fn prompt(&self) -> usize {
+        self.reported(self.prompt)
+    }
+
+    fn cached(&self) -> usize {
+        self.reported(self.cached)
+    }
+
+    fn completion(&self) -> usize {
+        self.reported(self.counts.iter().sum::<u32>() as usize)
+    }
+
+    fn reported(&self, tokens: usize) -> usize {
+        (tokens as f64 * self.usage_factor) as usize
     }
 
     /// `usage` of a plain reply of the OpenAI surfaces, with its nulls.
     fn usage(&self) -> String {
-        let (prompt, completion) = (self.prompt, self.completion());
-        let details = if self.details { format!(r#"{{"cached_tokens":{}}}"#, self.cached) } else { "null".to_owned() };
+        let (prompt, completion) = (self.prompt(), self.completion());
+        let details =
+            if self.details { format!(r#"{{"cached_tokens":{}}}"#, self.cached()) } else { "null".to_owned() };
         format!(
             r#"{{"prompt_tokens":{prompt},"total_tokens":{},"completion_tokens":{completion},"prompt_tokens_details":{details},"completion_tokens_details":null}}"#,
-            prompt + completion as usize
+            prompt + completion
         )
     }
 
     /// `usage` of the last chunk of a stream, without nulls.
     fn final_usage(&self) -> String {
-        let (prompt, completion) = (self.prompt, self.completion());
+        let (prompt, completion) = (self.prompt(), self.completion());
         let details = if self.details {
-            format!(r#","prompt_tokens_details":{{"cached_tokens":{}}}"#, self.cached)
+            format!(r#","prompt_tokens_details":{{"cached_tokens":{}}}"#, self.cached())
         } else {
             String::new()
         };
         format!(
             r#"{{"prompt_tokens":{prompt},"total_tokens":{},"completion_tokens":{completion}{details}}}"#,
-            prompt + completion as usize
+            prompt + completion
         )
     }
 
@@ -83,10 +98,10 @@ impl Head {
         if !self.continuous_usage {
             return String::new();
         }
-        let (prompt, completion) = (self.prompt, self.counts[choice]);
+        let (prompt, completion) = (self.prompt(), self.reported(self.counts[choice] as usize));
         format!(
             r#","usage":{{"prompt_tokens":{prompt},"total_tokens":{},"completion_tokens":{completion},"completion_tokens_details":null}}"#,
-            prompt + completion as usize
+            prompt + completion
         )
     }
 }

@@ -141,7 +141,7 @@ async fn an_error_in_mid_stream_is_the_surfaces_own_event() {
         let reply = post(&server, path, body).await;
         assert_eq!(reply.status, StatusCode::OK);
         assert!(reply.text().contains(event), "{path}: {}", reply.text());
-        assert_eq!(reply.text().contains("[DONE]"), path == CHAT);
+        assert_eq!(reply.text().contains("data: [DONE]\n\n"), path == CHAT);
     }
 }
 

@@ -46,13 +46,13 @@ async fn counters_and_histograms_agree_with_what_was_served() {
     }
     let page = get(&server, "/metrics").await;
     let value = |name| value(page.text(), name);
-    assert_eq!(value("vllm:prompt_tokens_total"), 192.0);
-    assert_eq!(value("vllm:prefix_cache_queries_total"), 192.0);
-    assert_eq!(value("vllm:prefix_cache_hits_total"), 96.0, "48 of 64 tokens, twice");
+    assert_eq!(value("vllm:prompt_tokens_total"), 111.0, "three times 256 bytes at 7 a token");
+    assert_eq!(value("vllm:prefix_cache_queries_total"), 111.0);
+    assert_eq!(value("vllm:prefix_cache_hits_total"), 64.0, "32 of 37 tokens, twice");
     assert_eq!(value("vllm:generation_tokens_total"), 15.0);
     assert_eq!(value("vllm:time_to_first_token_seconds_count"), 3.0);
     assert_eq!(value("vllm:inter_token_latency_seconds_count"), 12.0);
-    assert_eq!(value("vllm:iteration_tokens_total_sum"), 192.0 - 96.0 + 15.0);
+    assert_eq!(value("vllm:iteration_tokens_total_sum"), 111.0 - 64.0 + 15.0);
     let bucket = "vllm:e2e_request_latency_seconds_bucket{engine=\"0\",le=\"+Inf\",model_name=\"sim-model\"}";
     assert_eq!(parse(page.text())[bucket], 3.0);
     assert!(page.text().contains("num_gpu_blocks=\"4096\""));

@@ -15,13 +15,32 @@ async fn usage_counts_prompt_cached_and_output_tokens() {
     let first = post(&server, "/v1/chat/completions", &body).await.json();
     let second = post(&server, "/v1/chat/completions", &body).await;
     let (usage, prompt) = (second.json()["usage"].clone(), first["usage"]["prompt_tokens"].as_u64().unwrap());
-    assert!((100..=110).contains(&prompt), "400 bytes at 4 a token and a few for roles, not {prompt}");
+    assert_eq!(prompt, 60, "a word of 400 bytes at 7 a token, and the marks of two roles");
     assert_eq!(usage["completion_tokens"], 7);
     assert_eq!(usage["total_tokens"], prompt + 7);
     assert_eq!(usage["prompt_tokens_details"]["cached_tokens"], (prompt - 1) / 16 * 16, "whole blocks but the last");
     assert_eq!(second.header("x-sim-cached"), ((prompt - 1) / 16 * 16).to_string());
     assert_eq!(second.header("x-sim-prompt"), prompt.to_string());
     assert_ne!(second.header("x-sim-queue-ms"), "");
+}
+
+#[tokio::test]
+async fn a_reply_sent_back_in_the_next_turn_is_found_in_the_cache() {
+    let server = start().await;
+    let ask = async |messages: &Value, max_tokens: u32| {
+        post(&server, "/v1/chat/completions", json!({"messages": messages, "max_tokens": max_tokens})).await.json()
+    };
+    let mut messages = json!([{"role": "user", "content": "Tell me all of it, please."}]);
+    let first = ask(&messages, 200).await;
+    let (first, mut said) = (first["usage"].clone(), first["choices"][0]["message"].clone());
+    said = json!({"role": "assistant", "content": said["content"].take()});
+    let turns = messages.as_array_mut().unwrap();
+    turns.extend([said, json!({"role": "user", "content": "Go on."})]);
+    let second = ask(&messages, 1).await["usage"].clone();
+    // The last token of a reply is never computed, so it is in no block.
+    let held = first["total_tokens"].as_u64().unwrap() - 1;
+    assert_eq!(second["prompt_tokens_details"]["cached_tokens"], held / 16 * 16);
+    assert_eq!(second["prompt_tokens"], first["total_tokens"].as_u64().unwrap() + 5, "three of `Go on.` and two marks");
 }
 
 #[tokio::test]
@@ -98,7 +117,7 @@ async fn the_surfaces_that_do_not_generate_answer_in_their_shapes() {
     let scored = post(&server, "/score", json!({"text_1": "q", "text_2": ["a", "b"]})).await.json();
     assert_eq!(scored["data"].as_array().unwrap().len(), 2);
     let tokens = post(&server, "/tokenize", json!({"prompt": "abcdefghi"})).await.json();
-    assert_eq!(tokens["count"], 3);
+    assert_eq!(tokens["count"], 2);
     let counted = post(&server, "/v1/messages/count_tokens", chat(1, "")).await.json();
     assert!(counted["input_tokens"].as_u64() > Some(0));
     assert_eq!(get(&server, "/nowhere").await.status, StatusCode::NOT_FOUND);

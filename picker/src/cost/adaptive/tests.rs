@@ -4,7 +4,15 @@ use super::*;
 
 /// A prompt of 2,000 tokens in a pool of four endpoints at this many requests per second.
 fn job(arrival_rate: f64) -> Job {
-    Job { prompt: 2000.0, output: 200.0, arrival_rate, residence: 5.0, speed: 4.0 / 0.040, best_cached: 0.0 }
+    Job {
+        prompt: 2000.0,
+        output: 200.0,
+        arrival_rate,
+        residence: 5.0,
+        adapter_load: 0.1,
+        speed: 4.0 / 0.040,
+        best_cached: 0.0,
+    }
 }
 
 /// An idle endpoint of known cache.
@@ -156,6 +164,7 @@ fn no_term_is_negative_or_undefined() {
                 output: other,
                 arrival_rate: other,
                 residence: value,
+                adapter_load: other,
                 speed: value.max(1.0),
                 best_cached: other,
             };

@@ -4,23 +4,9 @@ use super::*;
 
 /// 30 ms and 50 us a token to the first token, 12 ms a token after it, twice that with all `slots` running; one unit of
 /// each is what scenario B1a writes as 30/50/12/S/2.
-fn lane(blocks: usize, slots: usize) -> Config {
+pub(super) fn lane(blocks: usize, slots: usize) -> Config {
     let speed = Serial { overhead_ms: 30.0, prefill_us: 50.0, gap_ms: 12.0, crowding: 2.0 };
     Config { speed: Speed::Serial(speed), ..config(blocks, slots, 1) }
-}
-
-/// Runs to the end; returns when each token of a sequence came.
-fn token_times(engine: &mut Engine) -> HashMap<SequenceId, Vec<Duration>> {
-    let (mut times, mut now) = (HashMap::<_, Vec<_>>::new(), Duration::ZERO);
-    loop {
-        let mut events = Vec::new();
-        let next = engine.advance(now, &mut events);
-        for event in events.iter().filter(|event| matches!(event.what, What::Token(_))) {
-            times.entry(event.id).or_default().push(now);
-        }
-        let Some(next) = next else { return times };
-        now = next;
-    }
 }
 
 #[test]
@@ -60,6 +46,17 @@ fn those_without_a_slot_wait_in_order() {
     let times = token_times(&mut engine);
     // 5 ms of prefill, 30 of overhead, 12 to the second token, which frees the slot.
     assert_eq!(ids.iter().map(|id| times[id][0]).collect::<Vec<_>>(), [ms(35), ms(82), ms(129)]);
+}
+
+#[test]
+fn who_waits_takes_the_slot_of_one_that_is_aborted_at_that_time() {
+    let mut engine = Engine::new(lane(1_000, 1), 0);
+    let first = engine.submit(request(1, 100, 50), ms(0)).unwrap();
+    let second = engine.submit(request(2, 100, 1), ms(0)).unwrap();
+    engine.advance(ms(41), &mut Vec::new());
+    assert!(engine.abort(first));
+    // 5 ms of prefill and 30 of overhead from then on.
+    assert_eq!(token_times(&mut engine)[&second], [ms(76)]);
 }
 
 #[test]

@@ -42,7 +42,7 @@ impl Surface for Chat {
         let start = start(head);
         if !std::mem::replace(&mut self.begun, true) {
             let none = if head.continuous_usage {
-                let prompt = head.prompt;
+                let prompt = head.prompt();
                 format!(
                     r#","usage":{{"prompt_tokens":{prompt},"total_tokens":{prompt},"completion_tokens":0,"completion_tokens_details":null}}"#
                 )

@@ -21,15 +21,16 @@ fn chunk(head: &Head, choices: &str, rest: &str) -> bytes::Bytes {
 }
 
 fn usage(head: &Head) -> String {
-    let (prompt, cached, completion) = (head.prompt, head.cached, head.completion());
+    let (prompt, cached, completion) = (head.prompt(), head.cached(), head.completion());
     format!(
         r#""usage":{{"completion_tokens":{completion},"prompt_tokens":{prompt},"total_tokens":{},"prompt_tokens_details":{{"cached_tokens":{cached}}}}}"#,
-        prompt + completion as usize
+        prompt + completion
     )
 }
 
 fn timings(head: &Head) -> String {
-    let (cached, computed, completion) = (head.cached, head.prompt - head.cached.min(head.prompt), head.completion());
+    let (cached, computed, completion) =
+        (head.cached(), head.prompt() - head.cached().min(head.prompt()), head.completion());
     format!(
         r#""timings":{{"cache_n":{cached},"prompt_n":{computed},"prompt_ms":1.0,"prompt_per_token_ms":1.0,"prompt_per_second":1000.0,"predicted_n":{completion},"predicted_ms":1.0,"predicted_per_token_ms":1.0,"predicted_per_second":1000.0}}"#
     )

@@ -12,12 +12,12 @@ pub(super) struct Messages {
     finish: Option<Finish>,
 }
 
-fn usage(head: &Head, output: u32) -> String {
+fn usage(head: &Head, output: usize) -> String {
     if head.details {
-        let (rest, cached) = (head.prompt - head.cached.min(head.prompt), head.cached);
+        let (rest, cached) = (head.prompt() - head.cached().min(head.prompt()), head.cached());
         format!(r#"{{"input_tokens":{rest},"output_tokens":{output},"cache_read_input_tokens":{cached}}}"#)
     } else {
-        format!(r#"{{"input_tokens":{},"output_tokens":{output}}}"#, head.prompt)
+        format!(r#"{{"input_tokens":{},"output_tokens":{output}}}"#, head.prompt())
     }
 }
 

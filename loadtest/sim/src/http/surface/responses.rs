@@ -34,8 +34,8 @@ fn response(head: &Head, ended: Option<(&str, Finish)>) -> String {
     let (output, usage) = match ended {
         None => (String::new(), "null".to_owned()),
         Some((text, _)) => {
-            let (prompt, cached, completion) = (head.prompt, head.cached, head.completion());
-            let total = prompt + completion as usize;
+            let (prompt, cached, completion) = (head.prompt(), head.cached(), head.completion());
+            let total = prompt + completion;
             let usage = format!(
                 r#"{{"input_tokens":{prompt},"input_tokens_details":{{"cached_tokens":{cached},"cache_write_tokens":0,"input_tokens_per_turn":[],"cached_tokens_per_turn":[]}},"output_tokens":{completion},"output_tokens_details":{{"reasoning_tokens":0,"tool_output_tokens":0,"output_tokens_per_turn":[],"tool_output_tokens_per_turn":[]}},"total_tokens":{total}}}"#
             );

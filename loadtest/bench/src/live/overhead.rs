@@ -1,0 +1,64 @@
+//! What a gateway adds to the first token, by the clock, measured shortly before the run.
+//!
+//! The same request goes straight to a server that takes no time to speak of, and through the gateway, in turn. What a
+//! newcomer gets wrong: servers answer when a timer of whole milliseconds says so. Sent at times that keep step with it,
+//! all answers would seem to take the same; so times are random.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use bytes::Bytes;
+use spillway_sim::Config;
+
+use super::arm::{Arm, Kind};
+use super::client::Client;
+use super::clock::Clock;
+use super::fleet::Servers;
+use super::front::Setting;
+use super::seen::Seen;
+use crate::virtual_time::MODEL;
+use crate::workload::random::Random;
+
+/// Pairs of requests, and those before them that do not count.
+const PAIRS: usize = 150;
+const WARM: usize = 20;
+
+/// Time to first token beyond that of a direct call, medians.
+pub(super) async fn of(arm: &Arm, setting: &Setting, config: Config, body: Bytes) -> Result<Duration> {
+    if arm.kind == Kind::Direct {
+        return Ok(Duration::ZERO);
+    }
+    let config = Config { model: MODEL.to_owned(), engine: Config::default().engine, time_scale: 1.0, ..config };
+    let servers = Servers::start(vec![config]).await?;
+    let address = servers.addresses()[0];
+    let front = setting.start(arm, &[(address, 1.0)]).await?;
+    let (mut through, _) = front.clients();
+    let through = through.swap_remove(0);
+    let [direct, through] = medians(address, through, &body).await?;
+    Ok(through.saturating_sub(direct))
+}
+
+async fn medians(address: SocketAddr, through: Client, body: &Bytes) -> Result<[Duration; 2]> {
+    let clients = [Client::new(address), through];
+    let mut times = [Vec::new(), Vec::new()];
+    let mut clock = Clock::default();
+    let mut random = Random::new(0, "overhead");
+    for number in 0..2 * (PAIRS + WARM) {
+        let which = number % 2;
+        clock.at(Instant::now() + Duration::from_secs_f64(0.001 + 0.001 * random.unit()), number);
+        clock.next().await;
+        let mut seen = Seen::new(number, Instant::now());
+        clients[which].chat(body.clone(), true, &mut seen).await;
+        let first = seen.first.filter(|_| seen.completed);
+        let first = first.with_context(|| format!("a trial request failed: {:?}", seen.failure))?;
+        if number >= 2 * WARM {
+            times[which].push(first.saturating_duration_since(seen.due));
+        }
+    }
+    ensure!(times.iter().all(|times| times.len() == PAIRS), "not all trial requests came back");
+    Ok(times.map(|mut times| {
+        times.sort_unstable();
+        times[times.len() / 2]
+    }))
+}

@@ -1,0 +1,8 @@
+//! What is measured of a run, and how runs are compared.
+
+mod outcome;
+pub mod statistics;
+mod summary;
+
+pub use outcome::Outcome;
+pub use summary::{Counted, Objective, Summary, Window};

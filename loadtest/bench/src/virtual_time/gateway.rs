@@ -1,0 +1,82 @@
+//! One gateway of a run: a pool of the picker and what it is told.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use spillway_picker::config::{Affinity, Policy, PoolConfig};
+use spillway_picker::decide::NoPick;
+use spillway_picker::facts::Facts;
+use spillway_picker::flight::Flight;
+use spillway_picker::pool::{EndpointSpec, Event, Pool, Slot};
+use spillway_picker::registry::Registry;
+use spillway_picker::request::{RequestInfo, Turn};
+use spillway_picker::time::Time;
+
+use crate::workload::random::Random;
+
+/// Who decides, and how.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Routing {
+    /// A policy of the picker, with the settings of a pool.
+    Picker {
+        /// The policy.
+        policy: Policy,
+        /// `affinity` of the pool.
+        affinity: Affinity,
+    },
+    /// One that sees into the engines: true queues, true caches, true speeds, and takes the least time to first token. A
+    /// bound to compare with, though not the best there is: it thinks of the request at hand alone.
+    Oracle,
+}
+
+/// A gateway that decides with the picker.
+#[derive(Debug)]
+pub(super) struct Gateway {
+    pub(super) pool: Arc<Pool>,
+    slots: Vec<Slot>,
+    random: Random,
+    rotation: u64,
+}
+
+/// The picker takes times since an origin; the run's own, and a little, for 0 means "never" in places.
+pub(super) fn time(at: Duration) -> Time {
+    Time::from_nanos(1 + at.as_nanos() as u64)
+}
+
+impl Gateway {
+    pub(super) fn new(
+        policy: Policy,
+        affinity: Affinity,
+        weights: &[f64],
+        scrape: Option<Duration>,
+        random: Random,
+    ) -> Result<Self, spillway_picker::registry::PolicyError> {
+        let config = PoolConfig { policy, affinity, ..PoolConfig::default() };
+        let pool = Pool::new(config, &Registry::default())?;
+        let spec = |(number, &weight): (usize, &f64)| EndpointSpec {
+            weight,
+            ..EndpointSpec::new(format!("http://10.0.{}.{}:8000", number / 250, number % 250 + 1))
+        };
+        pool.set_endpoints(weights.iter().enumerate().map(spec).collect(), time(Duration::ZERO));
+        if let Some(interval) = scrape {
+            pool.set_scrape_interval(interval);
+        }
+        let slots = pool.endpoints().iter().map(|endpoint| endpoint.slot).collect();
+        Ok(Self { pool, slots, random, rotation: 0 })
+    }
+
+    /// Decides; the number of the endpoint and the guard of the request there.
+    pub(super) fn decide(&mut self, info: &RequestInfo, now: Duration) -> Result<(usize, Flight), NoPick> {
+        let turn = Turn { random: self.random.bits(), rotation: self.rotation };
+        self.rotation += 1;
+        let pick = self.pool.decide(info, turn, time(now), None)?;
+        let flight = pick.flight.expect("a decision that is not only explained has a flight");
+        let slot = pick.endpoint.slot;
+        let number = self.slots.iter().position(|known| *known == slot).expect("endpoints do not change in a run");
+        Ok((number, flight))
+    }
+
+    pub(super) fn scraped(&self, endpoint: usize, facts: Facts, now: Duration) {
+        self.pool.observe(Event::Scraped { endpoint: self.slots[endpoint], facts }, time(now));
+    }
+}

@@ -1,0 +1,128 @@
+//! A fleet file: many endpoints in one process, and what goes wrong with them and when.
+//!
+//! What a newcomer gets wrong: `at` and `for` of a fault are model time, so that one file means the same at any
+//! `time_scale` and in virtual time; other times of a fault are what the admin surface makes of them.
+
+mod fault;
+mod group;
+mod serial;
+
+use std::collections::HashSet;
+use std::io;
+
+use serde::Deserialize;
+
+pub use fault::{TimedFault, pace};
+pub use group::Group;
+pub use serial::SerialSpeed;
+
+use crate::{Config, Server};
+
+/// A fleet, as its file describes it.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fleet {
+    /// Model seconds per wall second.
+    #[serde(default = "default_time_scale")]
+    pub time_scale: f64,
+    /// Decides noise and text. Endpoint number n, counted from 0 over all groups, has seed + n.
+    #[serde(default)]
+    pub seed: u64,
+    /// The endpoints, in groups of equal ones.
+    pub endpoints: Vec<Group>,
+    /// What goes wrong, and when.
+    #[serde(default)]
+    pub faults: Vec<TimedFault>,
+}
+
+fn default_time_scale() -> f64 {
+    1.0
+}
+
+/// Why a fleet file is of no use.
+#[derive(Debug, thiserror::Error)]
+pub enum FleetError {
+    /// It is not the YAML of a fleet: a wrong type or an unknown key, with its place.
+    #[error("not a fleet file: {0}")]
+    Parse(#[from] serde_yaml::Error),
+    /// It says what cannot be: all of it, one element each.
+    #[error("{}", .0.join("\n"))]
+    Invalid(Vec<String>),
+}
+
+impl Fleet {
+    /// Reads and checks the text of a file.
+    pub fn parse(text: &str) -> Result<Self, FleetError> {
+        let fleet: Self = serde_yaml::from_str(text)?;
+        let problems = fleet.problems();
+        if problems.is_empty() { Ok(fleet) } else { Err(FleetError::Invalid(problems)) }
+    }
+
+    /// Everything that is wrong with it; each names its place.
+    pub fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        if !(self.time_scale.is_finite() && self.time_scale > 0.0) {
+            problems.push("time_scale: must be more than 0".to_owned());
+        }
+        if self.endpoints.is_empty() {
+            problems.push("endpoints: there is none".to_owned());
+        }
+        let within = |place: String, found: Vec<String>| found.into_iter().map(move |what| format!("{place}{what}"));
+        for (number, group) in self.endpoints.iter().enumerate() {
+            problems.extend(within(format!("endpoints[{number}]."), group.problems()));
+        }
+        for (number, fault) in self.faults.iter().enumerate() {
+            problems.extend(within(format!("faults[{number}]."), fault.problems(self.len())));
+        }
+        let mut taken = HashSet::new();
+        for address in self.endpoints.iter().flat_map(Group::addresses).filter(|address| address.port() != 0) {
+            if !taken.insert(address) {
+                problems.push(format!("endpoints: {address} is listened on twice"));
+            }
+        }
+        problems
+    }
+
+    /// Endpoints over all groups.
+    pub fn len(&self) -> usize {
+        self.endpoints.iter().map(|group| group.count).sum()
+    }
+
+    /// True without any endpoint.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Settings of each server, in order.
+    pub fn servers(&self) -> Vec<Config> {
+        let each = self.endpoints.iter().flat_map(|group| (0..group.count).map(move |nth| (group, nth)));
+        let numbered = each.enumerate();
+        numbered
+            .map(|(number, (group, nth))| Config {
+                time_scale: self.time_scale,
+                seed: self.seed.wrapping_add(number as u64),
+                ..group.server(nth, number)
+            })
+            .collect()
+    }
+
+    /// Starts every endpoint on the current tokio runtime, its faults scheduled from its own start.
+    pub async fn start(&self) -> io::Result<Vec<Server>> {
+        let mut servers = Vec::with_capacity(self.len());
+        for config in self.servers() {
+            let (replica, address) = (config.replica.clone(), config.listen);
+            let server = Server::start(config).await;
+            let named = |error: io::Error| io::Error::new(error.kind(), format!("{replica} on {address}: {error}"));
+            servers.push(server.map_err(named)?);
+        }
+        for TimedFault { endpoint, at, lasts, fault } in &self.faults {
+            if let Some(server) = servers.get_mut(*endpoint) {
+                server.schedule(fault.clone(), *at, *lasts);
+            }
+        }
+        Ok(servers)
+    }
+}
+
+#[cfg(test)]
+mod tests;
