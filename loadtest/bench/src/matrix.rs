@@ -66,7 +66,7 @@ pub type Witness<'a> = dyn Fn(&Row, &Run, &Trace) -> Result<()> + Sync + 'a;
 impl Matrix {
     /// Number of runs.
     pub fn len(&self) -> usize {
-        self.jobs().len() * self.policies.len()
+        self.jobs().iter().map(|(scenario, load, _)| self.policies_of(scenario, load).len()).sum()
     }
 
     /// Whether there is nothing to play.
@@ -82,6 +82,20 @@ impl Matrix {
             loads.map(move |(scenario, load)| (scenario, load.as_str(), seed))
         };
         self.seeds.iter().flat_map(of_seed).collect()
+    }
+
+    /// The policies of the matrix, and those that the bars of a load need beside them.
+    fn policies_of<'a>(&'a self, scenario: &'a Scenario, load: &str) -> Vec<&'a str> {
+        let mut policies: Vec<&str> = self.policies.iter().map(String::as_str).collect();
+        for bar in scenario.bars.iter().filter(|bar| bar.load == load) {
+            let needed = std::iter::once(bar.policy.as_str()).chain(bar.against.as_deref());
+            for policy in needed {
+                if !policies.contains(&policy) {
+                    policies.push(policy);
+                }
+            }
+        }
+        policies
     }
 
     /// Plays all of it on so many threads. Rows come in the order of scenarios, loads, policies and seeds.
@@ -105,7 +119,7 @@ impl Matrix {
         let policy = |name: &str| self.policies.iter().position(|known| known == name);
         rows.sort_by(|one, two| {
             let key = |row: &Row| (place_of.get(row.scenario.as_str()).copied(), row.load.clone());
-            let rest = |row: &Row| (policy(&row.policy), row.seed);
+            let rest = |row: &Row| (policy(&row.policy).unwrap_or(usize::MAX), row.seed);
             key(one).cmp(&key(two)).then_with(|| rest(one).cmp(&rest(two)))
         });
         Ok(rows)
@@ -124,8 +138,9 @@ impl Matrix {
             })
             .collect();
         let fleet = endpoints(scenario);
-        let mut rows = Vec::with_capacity(self.policies.len());
-        for policy in &self.policies {
+        let policies = self.policies_of(scenario, load);
+        let mut rows = Vec::with_capacity(policies.len());
+        for policy in policies {
             let routing = routing(policy, scenario, asked.gateways);
             let setup = Setup {
                 fleet: &fleet,
@@ -146,7 +161,7 @@ impl Matrix {
             let row = Row {
                 scenario: scenario.id.clone(),
                 load: load.to_owned(),
-                policy: policy.clone(),
+                policy: policy.to_owned(),
                 seed,
                 summary: summarize(&run, scenario.warm_up(), |request| prompts[request].tokens.len() as u32),
             };
