@@ -3,6 +3,7 @@
 //! What changes rarely (endpoints, ring, policy) is swapped as one value; what changes with each request is in atomics or
 //! behind a short lock per endpoint. A decision never waits for a change of configuration.
 
+mod batch;
 mod endpoint;
 mod event;
 mod residents;

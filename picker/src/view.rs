@@ -133,6 +133,12 @@ impl Candidates<'_> {
         known(self.scraped(i).kv_tokens)
     }
 
+    /// Requests that the engine runs at once when its batch is full, learned from pages that show some waiting. `None` when
+    /// none ever waited. Does not go stale.
+    pub fn places(&self, i: usize) -> Option<f64> {
+        known(self.scraped(i).places)
+    }
+
     /// Age of the last scrape, `None` when there was none.
     pub fn facts_age(&self, i: usize) -> Option<Duration> {
         known(self.scraped(i).age).map(Duration::from_secs_f64)

@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::matrix::{Matrix, Row};
 use crate::scenario::Scenario;
 
-pub use compare::{Comparison, JudgedBar};
+pub use compare::{Comparison, JudgedBar, Regret};
 
 /// The runs of a matrix and what they show.
 #[derive(Debug)]
@@ -68,6 +68,7 @@ impl Report {
             "seeds": self.seeds,
             "policies": self.policies,
             "bars": self.judged(),
+            "regrets": self.regrets(),
             "comparisons": self.comparisons(),
         })
     }
@@ -78,3 +79,6 @@ impl Report {
         rows.filter_map(|row| row.summary.figure(figure)).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

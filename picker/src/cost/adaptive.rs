@@ -111,9 +111,11 @@ struct Site {
     mean_service: f64,
     cached: f64,
     pending: f64,
+    prefills: f64,
     streams: f64,
     others_waiting: f64,
     others_streams: f64,
+    places: Option<f64>,
     kv_usage: Option<f64>,
     kv_tokens: Option<f64>,
     adapter: AdapterState,
@@ -130,9 +132,11 @@ impl Site {
             mean_service: candidates.mean_service(i).max(LEAST_SERVICE),
             cached: candidates.cached_tokens(i),
             pending: candidates.pending(i),
+            prefills: candidates.prefills(i),
             streams: candidates.decodes(i),
             others_waiting,
             others_streams: others - others_waiting,
+            places: candidates.places(i),
             kv_usage: candidates.kv_usage(i),
             kv_tokens: candidates.kv_tokens(i),
             adapter: candidates.adapter(i),
@@ -145,7 +149,7 @@ impl Job {
     /// The terms, in the order of [`TERMS`].
     fn price(&self, site: &Site) -> [f64; TERMS.len()] {
         let uncached = (self.prompt - site.cached).max(0.0);
-        let wait = site.pending + site.others_waiting * site.mean_service;
+        let wait = site.pending + site.others_waiting * site.mean_service + self.place(site);
         let prefill = self.prefill(site, uncached);
         let terms = [
             wait,
@@ -157,6 +161,14 @@ impl Job {
         ];
         // The mean of a pool and the rates of an endpoint are sane by themselves; this is for the custom and the new.
         terms.map(|term| if term.is_nan() { 0.0 } else { term.max(0.0) })
+    }
+
+    /// Seconds until a place in the batch is free. Of a full batch one ends, on the average, each time that a request stays
+    /// divided by the places.
+    fn place(&self, site: &Site) -> f64 {
+        let Some(places) = site.places.filter(|places| *places >= 1.0) else { return 0.0 };
+        let there = site.prefills + site.streams + site.others_waiting + site.others_streams;
+        (there + 1.0 - places).max(0.0) * self.residence / places
     }
 
     /// Seconds from the request's turn to its first token. Short of cache memory, that is its share of the cache times

@@ -46,6 +46,8 @@ pub(crate) struct Sheet {
     pub(crate) running: Number,
     pub(crate) kv_usage: Number,
     pub(crate) kv_tokens: Number,
+    /// Requests that the engine runs at once when others wait for a place: its batch is full then.
+    pub(crate) places: Number,
     /// Share of the cache that was dispatched since the scrape that gave `kv_usage`.
     pub(crate) kv_added: Number,
     /// Requests of others, by the scrape.
@@ -93,6 +95,7 @@ impl Default for Sheet {
             running: unknown(),
             kv_usage: unknown(),
             kv_tokens: unknown(),
+            places: unknown(),
             kv_added: Number::new(0.0),
             outside: Number::new(0.0),
             scraped_at: AtomicU64::new(NEVER),

@@ -13,6 +13,7 @@ use crate::health::Health;
 use crate::learn::Rates;
 use crate::ledger::work::Work;
 use crate::ledger::{DECODE, Ledger};
+use crate::pool::batch::Batch;
 use crate::pool::residents::Residents;
 use crate::pool::sheet::Sheet;
 use crate::pool::speed::Speed;
@@ -23,7 +24,7 @@ use crate::view::AdapterState;
 /// be steady and short enough to follow a change of traffic within seconds.
 const SERVICE_WEIGHT: f64 = 0.05;
 
-/// Share of the key-value cache in use from which prefill times measure preemption, not speed.
+/// Share of the key-value cache in use from which prefill times measure preemption, not speed, and queues a want of memory.
 const KV_BOUND: f64 = 0.8;
 
 /// Everything of an endpoint that changes.
@@ -48,6 +49,7 @@ struct Book {
     standing: Standing,
     speed: Speed,
     residents: Residents,
+    batch: Batch,
 }
 
 /// A request on its way to the endpoint, already reserved in the ledger.
@@ -175,6 +177,13 @@ impl State {
         // A page with only one of the two still shows a lower bound; `max` turns unknown into zero here.
         let there: f64 = [&sheet.queued, &sheet.running].map(|count| count.get().max(0.0)).iter().sum();
         sheet.outside.set(if there > ours { there - ours } else { 0.0 });
+        // Then what waits may wait for something else than a place.
+        let loads = facts.adapters_waiting.as_ref().is_some_and(|waiting| !waiting.is_empty());
+        let is_short = loads || sheet.kv_usage.get() > KV_BOUND;
+        let queued = if is_short { 0.0 } else { sheet.queued.get() };
+        let places = book.batch.scraped(sheet.running.get(), queued);
+        sheet.places.set(places.unwrap_or(f64::NAN));
+        let facts = book.standing.facts();
         sheet.asleep.store(facts.awake == Some(false), Ordering::Relaxed);
         let kv_tokens = facts.blocks.zip(facts.block_size).map(|(blocks, size)| f64::from(blocks) * f64::from(size));
         let kv_tokens = kv_tokens.filter(|tokens| *tokens > 0.0);

@@ -25,7 +25,7 @@ pub(crate) struct Member {
     pub(crate) weight: f64,
 }
 
-/// Scraped facts. All but the size of the cache are unknown unless fresh.
+/// Scraped facts. All but the sizes of cache and batch are unknown unless fresh.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scraped {
     pub(crate) queued: f64,
@@ -33,6 +33,8 @@ pub(crate) struct Scraped {
     /// With what was sent since the scrape.
     pub(crate) kv_usage: f64,
     pub(crate) kv_tokens: f64,
+    /// Requests that run at once when the batch is full.
+    pub(crate) places: f64,
     /// Seconds.
     pub(crate) age: f64,
     /// Requests of others; 0 when unknown.
@@ -166,6 +168,7 @@ impl Scraped {
         let sheet = &state.sheet;
         let (freshness, age) = sheet.freshness(stale_after, now);
         let kv_tokens = sheet.kv_tokens.get();
+        let places = sheet.places.get();
         if freshness != Freshness::Fresh {
             let (queued, running, kv_usage) = (f64::NAN, f64::NAN, f64::NAN);
             return Self {
@@ -173,6 +176,7 @@ impl Scraped {
                 running,
                 kv_usage,
                 kv_tokens,
+                places,
                 age,
                 outside: 0.0,
                 prefills: 0,
@@ -187,6 +191,7 @@ impl Scraped {
             // Not `min`, which would turn unknown into full.
             kv_usage: if kv_usage > 1.0 { 1.0 } else { kv_usage },
             kv_tokens,
+            places,
             age,
             outside: sheet.outside.get(),
             prefills: sheet.prefills_then.load(Ordering::Relaxed),

@@ -76,7 +76,7 @@ pub(super) fn arguments(
             let (own, quiet) = match arm.kind {
                 Kind::SglangRouter => ("launch", "--log-level warn"),
                 // Without it the first look at the servers is followed by a pause of 30 s.
-                _ => ("", "--log-level warn --worker-startup-check-interval 1"),
+                _ => ("", "--log-level warning --worker-startup-check-interval 1"),
             };
             let urls: Vec<String> = servers.iter().map(|server| format!("http://{server}")).collect();
             let options: Vec<String> = arm.options.iter().map(|(key, value)| format!("--{key} {value}")).collect();

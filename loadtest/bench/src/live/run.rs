@@ -13,7 +13,7 @@ use super::fleet::{Servers, configs};
 use super::front::Setting;
 use super::load::Load;
 use super::machine::{Busy, Spent};
-use super::overhead;
+use super::overhead::{self, Overhead};
 use super::seen::{Scale, Seen, peak_in_flight};
 use crate::matrix;
 use crate::measure::statistics::quantile;
@@ -52,8 +52,7 @@ pub(super) struct Lag {
 pub(super) struct Played {
     pub(super) arm: String,
     pub(super) repetition: usize,
-    /// What the gateway adds to the first token, seconds by the clock.
-    pub(super) overhead: f64,
+    pub(super) overhead: Overhead,
     /// Figures in model time, with what the gateway adds counted once.
     pub(super) summary: Summary,
     /// The same without that correction.
@@ -97,13 +96,14 @@ impl Session {
         let busy = Spent::now(&between).since(spent, origin.elapsed());
         let (before, after) = (before?, servers.counters().await?);
 
-        let scale = Scale { origin, factor: scale, overhead };
+        let overhead_once = Duration::from_secs_f64(overhead.added);
+        let scale = Scale { origin, factor: scale, overhead: overhead_once };
         let uncorrected = Scale { overhead: Duration::ZERO, ..scale };
         let lag = lag(&seen);
         Ok(Played {
             arm: arm.to_string(),
             repetition,
-            overhead: overhead.as_secs_f64(),
+            overhead,
             summary: self.summary(&seen, scale, before, after),
             uncorrected: self.summary(&seen, uncorrected, before, after),
             failures: failures(&seen),

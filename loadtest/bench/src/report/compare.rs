@@ -39,7 +39,62 @@ pub struct JudgedBar {
     pub verdict: Verdict,
 }
 
+/// How far a policy is from the best of its cell, over all cells.
+#[derive(Clone, Debug, Serialize)]
+pub struct Regret {
+    /// The policy.
+    pub policy: String,
+    /// Cells in which it is within 10 % of the best.
+    pub near_best: usize,
+    /// Cells.
+    pub cells: usize,
+    /// P95 of TTFT over that of the best, where it is highest.
+    pub worst: f64,
+    /// Scenario and load of that.
+    pub worst_cell: String,
+}
+
 impl Report {
+    /// Policies by their worst cell, the smallest first. The best of a cell is the policy with the least P95 of TTFT,
+    /// geometric means over seeds; the oracle is not counted among them.
+    pub fn regrets(&self) -> Vec<Regret> {
+        let mut regrets: Vec<Regret> = Vec::new();
+        for (scenario, loads) in &self.scenarios {
+            for load in loads {
+                let mean = |policy: &String| {
+                    let values = self.values(&scenario.id, load, policy, "ttft_p95");
+                    let logs = values.iter().map(|value| value.ln()).sum::<f64>();
+                    (logs / values.len().max(1) as f64).exp()
+                };
+                let policies: Vec<&String> = self.policies.iter().filter(|policy| *policy != "oracle").collect();
+                let best = policies.iter().map(|policy| mean(policy)).fold(f64::INFINITY, f64::min);
+                for policy in policies {
+                    let ratio = mean(policy) / best;
+                    let cell = format!("{}, {load}", scenario.id);
+                    let near = usize::from(ratio <= 1.1);
+                    match regrets.iter_mut().find(|regret| regret.policy == *policy) {
+                        Some(regret) => {
+                            regret.cells += 1;
+                            regret.near_best += near;
+                            if ratio > regret.worst {
+                                (regret.worst, regret.worst_cell) = (ratio, cell);
+                            }
+                        }
+                        None => regrets.push(Regret {
+                            policy: policy.clone(),
+                            near_best: near,
+                            cells: 1,
+                            worst: ratio,
+                            worst_cell: cell,
+                        }),
+                    }
+                }
+            }
+        }
+        regrets.sort_by(|one, two| one.worst.total_cmp(&two.worst));
+        regrets
+    }
+
     /// Every policy against round robin.
     pub fn comparisons(&self) -> Vec<Comparison> {
         let against = "round_robin";

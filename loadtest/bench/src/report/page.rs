@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{JudgedBar, Report};
+use super::{JudgedBar, Regret, Report};
 use crate::measure::statistics::{Interval, interval, paired_ratio};
 
 impl Report {
@@ -17,6 +17,7 @@ impl Report {
              run count with the time they have waited.\n",
             seeds.join(", ")
         );
+        regrets(&mut page, &self.regrets());
         bars(&mut page, &self.judged());
         page.push_str("![P95 of TTFT over that of round robin](ttft-p95.svg)\n\n");
         for (scenario, loads) in &self.scenarios {
@@ -58,6 +59,17 @@ impl Report {
         }
         page.push('\n');
     }
+}
+
+fn regrets(page: &mut String, regrets: &[Regret]) {
+    page.push_str(
+        "## Which policy is safe\n\nP95 of TTFT over that of the best policy of each cell (a scenario under one load), without the \
+         oracle.\n\n| policy | within 10 % of the best | worst | where |\n|---|---|---|---|\n",
+    );
+    for Regret { policy, near_best, cells, worst, worst_cell } in regrets {
+        let _ = writeln!(page, "| {policy} | {near_best} of {cells} cells | {worst:.2} times | {worst_cell} |");
+    }
+    page.push('\n');
 }
 
 fn bars(page: &mut String, bars: &[JudgedBar]) {

@@ -22,9 +22,11 @@ fn idle() -> Site {
         mean_service: 0.040,
         cached: 0.0,
         pending: 0.0,
+        prefills: 0.0,
         streams: 0.0,
         others_waiting: 0.0,
         others_streams: 0.0,
+        places: None,
         kv_usage: Some(0.3),
         kv_tokens: Some(400_000.0),
         adapter: AdapterState::Unknown,
@@ -152,6 +154,16 @@ fn an_adapter_goes_where_it_is_then_where_there_is_room() {
     let none = site(AdapterState::Absent, Some(false));
     assert!(running < room && room < none, "{running} {room} {none}");
     assert!((running - site(AdapterState::Unknown, None)).abs() < 1e-12, "nothing known, nothing charged");
+}
+
+#[test]
+fn a_full_batch_costs_the_time_until_a_place_is_free() {
+    let site = |streams, places| Site { streams, places, ..idle() };
+    let wait = |site: &Site| job(1.0).price(site)[0];
+    assert!(wait(&site(9.0, Some(10.0))).abs() < 1e-12, "one place is free");
+    assert!((wait(&site(10.0, Some(10.0))) - 0.5).abs() < 1e-9, "ten that stay 5 s leave one every half second");
+    assert!((wait(&site(12.0, Some(10.0))) - 1.5).abs() < 1e-9, "behind two that wait");
+    assert!(wait(&site(500.0, None)).abs() < 1e-12, "nobody ever waited there");
 }
 
 #[test]

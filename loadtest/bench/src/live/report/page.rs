@@ -36,12 +36,14 @@ fn write_page(report: &Report, arms: &[Arm], page: &mut String) -> std::fmt::Res
     writeln!(page, "## Runs, in the order of playing\n")?;
     writeln!(
         page,
-        "TTFT in model ms, what the gateway adds counted once; in brackets not corrected. Lag in ms by the clock, p50/p99/max. \
+        "TTFT in model ms, what the gateway adds counted once; in brackets not corrected. A request that \
+         takes no time is answered directly after the time under `direct`, and what stands between adds to it, both in us by the \
+         clock. Lag in ms by the clock, p50/p99/max. \
          Cores: busy ones of load and servers + of what stands between + of others on the machine.\n"
     )?;
     writeln!(
         page,
-        "| arm | requests | failed | TTFT p50 | p90 | p95 | p99 | adds, us | hits | share | tokens/s | lag | cores |\n\
+        "| arm | requests | failed | TTFT p50 | p90 | p95 | p99 | direct + adds | hits | share | tokens/s | lag | cores |\n\
          |---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
     )?;
     report.runs.iter().try_for_each(|run| writeln!(page, "{}", row(run)))?;
@@ -51,7 +53,7 @@ fn write_page(report: &Report, arms: &[Arm], page: &mut String) -> std::fmt::Res
     for mean in report.means(arms) {
         let cell = |figure: &str, scale: f64| {
             let (value, ratio) = (mean.figures[figure] * scale, mean.ratios[figure]);
-            format!("{value:.1} ({ratio:.2})")
+            if ratio.is_finite() { format!("{value:.1} ({ratio:.2})") } else { format!("{value:.1}") }
         };
         let times = ["ttft_p50", "ttft_p90", "ttft_p95", "ttft_p99"].map(|figure| cell(figure, 1e3));
         let (hits, tokens) = (cell("hit_rate", 100.0), cell("token_rate", 1.0));
@@ -86,14 +88,15 @@ fn row(run: &Played) -> String {
     let kinds: Vec<String> = run.failures.iter().map(|(kind, count)| format!("{kind}: {count}")).collect();
     let failed = if failed == 0 { "0".to_owned() } else { format!("{failed} ({})", kinds.join(", ")) };
     format!(
-        "| {} | {} | {failed} | {} | {} | {} | {} | {:.0} | {:.1} % | {:.1}-{:.1} % | {:.0} | {:.2}/{:.2}/{:.1} | {:.2} + {:.2} + {:.2} |",
+        "| {} | {} | {failed} | {} | {} | {} | {} | {:.0} + {:.0} | {:.1} % | {:.1}-{:.1} % | {:.0} | {:.2}/{:.2}/{:.1} | {:.2} + {:.2} + {:.2} |",
         run.arm,
         corrected.requests,
         time(corrected.ttft_p50, raw.ttft_p50),
         time(corrected.ttft_p90, raw.ttft_p90),
         time(corrected.ttft_p95, raw.ttft_p95),
         time(corrected.ttft_p99, raw.ttft_p99),
-        run.overhead * 1e6,
+        run.overhead.direct * 1e6,
+        run.overhead.added * 1e6,
         corrected.hit_rate * 100.0,
         corrected.share_least * 100.0,
         corrected.share_most * 100.0,

@@ -1,0 +1,62 @@
+//! What a report concludes from given rows.
+
+use std::path::Path;
+
+use super::*;
+use crate::measure::Summary;
+
+fn report(p95: &[(&str, [f64; 2])]) -> Report {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios");
+    let scenario = Scenario::read(&folder.join("b3.yaml")).unwrap();
+    let load = "20/s".to_owned();
+    let rows = p95.iter().flat_map(|(policy, values)| {
+        values.iter().enumerate().map(|(number, value)| Row {
+            scenario: scenario.id.clone(),
+            load: "20/s".to_owned(),
+            policy: (*policy).to_owned(),
+            seed: number as u64 * 2 + 1,
+            summary: Summary { ttft_p95: *value, ttft_p99: *value, token_rate: 100.0, ..Summary::default() },
+        })
+    });
+    let matrix = Matrix {
+        policies: p95.iter().map(|(policy, _)| (*policy).to_owned()).collect(),
+        seeds: vec![1, 3],
+        scenarios: Vec::new(),
+    };
+    let rows = rows.collect();
+    let scenarios = vec![(scenario.clone(), vec![load])];
+    Report::new(&Matrix { scenarios, ..matrix }, rows)
+}
+
+#[test]
+fn bars_are_judged_by_pairs_of_seeds() {
+    // Half of round robin's in both seeds, although the seeds differ tenfold.
+    let report = report(&[("adaptive", [0.5, 5.0]), ("round_robin", [1.0, 10.0])]);
+    let judged = report.judged();
+    let verdict = |figure: &str| judged.iter().find(|one| one.bar.figure == figure).map(|one| one.verdict);
+    assert_eq!(verdict("ttft_p95"), Some(crate::scenario::Verdict::Passed), "-50 % where -26 % is asked");
+    assert_eq!(verdict("token_rate"), Some(crate::scenario::Verdict::Passed));
+}
+
+#[test]
+fn a_worse_run_misses_its_bar() {
+    let report = report(&[("adaptive", [0.9, 9.0]), ("round_robin", [1.0, 10.0])]);
+    let missed = report.judged().into_iter().filter(|one| one.verdict == crate::scenario::Verdict::Missed);
+    assert_eq!(missed.count(), 2, "-10 % where -26 and -43 % are asked");
+    assert!(report.table().contains("**missed**"));
+}
+
+#[test]
+fn regret_is_to_the_best_policy_and_not_to_the_oracle() {
+    let report = report(&[("adaptive", [1.0, 1.0]), ("ring", [2.0, 2.0]), ("oracle", [0.1, 0.1])]);
+    let regrets = report.regrets();
+    let of = |policy: &str| regrets.iter().find(|one| one.policy == policy).map(|one| (one.near_best, one.worst));
+    assert_eq!(of("adaptive"), Some((1, 1.0)));
+    assert!(of("ring").is_some_and(|(near, worst)| near == 0 && (worst - 2.0).abs() < 1e-9));
+    assert_eq!(of("oracle"), None);
+}
+
+#[test]
+fn a_bar_without_runs_is_not_judged() {
+    assert!(report(&[("ring", [1.0, 1.0])]).judged().is_empty());
+}
