@@ -1,7 +1,8 @@
 //! How many requests an engine runs at once, found out from its metrics page.
 //!
-//! Engines do not say it. But while requests wait and the number of those that run does not move, the batch is full. What
-//! waits for memory, or for its turn in a step, shows as a number that moves.
+//! Engines do not say it. But while requests wait, work goes on and the number of those that run does not move, the batch is
+//! full. What waits for memory, or for its turn in a step, shows as a number that moves; an engine that hangs, or a page that
+//! is frozen, as counters that do not.
 
 /// Pages in a row that must show the same number running, and others waiting.
 const PAGES: u32 = 8;
@@ -15,12 +16,17 @@ pub(crate) struct Batch {
     places: Option<f64>,
     /// Running on the last page, and the pages in a row that showed as many while others waited.
     pinned: (f64, u32),
+    /// The counters of the last page.
+    progress: Option<u64>,
 }
 
 impl Batch {
-    /// A page said how many run and how many wait; either may be unknown (`NaN`). Returns the places, when known.
-    pub(crate) fn scraped(&mut self, running: f64, queued: f64) -> Option<f64> {
-        let is_full = queued >= 1.0 && running >= LEAST_RUNNING;
+    /// A page said how many run and how many wait, either of them unknown (`NaN`) perhaps, and what its counters come to.
+    /// Returns the places, when known.
+    pub(crate) fn scraped(&mut self, running: f64, queued: f64, progress: Option<u64>) -> Option<f64> {
+        let works = progress.is_some() && progress != self.progress;
+        self.progress = progress;
+        let is_full = works && queued >= 1.0 && running >= LEAST_RUNNING;
         let is_same = running.to_bits() == self.pinned.0.to_bits();
         self.pinned = match (is_full, is_same) {
             (true, true) => (running, self.pinned.1 + 1),
@@ -40,7 +46,16 @@ mod tests {
 
     fn learned(pages: &[(f64, f64)]) -> Option<f64> {
         let mut batch = Batch::default();
-        pages.iter().map(|&(running, queued)| batch.scraped(running, queued)).last().flatten()
+        let pages = pages.iter().zip(1..);
+        pages.map(|(&(running, queued), page)| batch.scraped(running, queued, Some(page))).last().flatten()
+    }
+
+    #[test]
+    fn an_engine_that_hangs_teaches_nothing() {
+        let mut batch = Batch::default();
+        let learned: Vec<_> = (0..20).map(|_| batch.scraped(5.0, 3.0, Some(7))).collect();
+        assert_eq!(learned, [None; 20], "its counters stand still");
+        assert_eq!((0..20).map(|_| batch.scraped(5.0, 3.0, None)).last(), Some(None), "whether it works is not known");
     }
 
     #[test]

@@ -181,7 +181,8 @@ impl State {
         let loads = facts.adapters_waiting.as_ref().is_some_and(|waiting| !waiting.is_empty());
         let is_short = loads || sheet.kv_usage.get() > KV_BOUND;
         let queued = if is_short { 0.0 } else { sheet.queued.get() };
-        let places = book.batch.scraped(sheet.running.get(), queued);
+        let progress = facts.progress;
+        let places = book.batch.scraped(sheet.running.get(), queued, progress);
         sheet.places.set(places.unwrap_or(f64::NAN));
         let facts = book.standing.facts();
         sheet.asleep.store(facts.awake == Some(false), Ordering::Relaxed);
@@ -233,9 +234,11 @@ impl State {
         (state, room)
     }
 
-    /// It was away: most likely another process, with no adapter loaded.
+    /// It was away: most likely another process, with no adapter loaded and perhaps another batch.
     pub(crate) fn restarted(&self) {
-        self.book().residents.forget();
+        let mut book = self.book();
+        book.residents.forget();
+        book.batch = Batch::default();
     }
 
     /// Takes what the endpoint lists as its models.
