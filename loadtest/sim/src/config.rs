@@ -42,7 +42,7 @@ pub struct Config {
     pub seed: u64,
     /// Prompt plus output tokens; more is refused with 400.
     pub max_model_len: usize,
-    /// Output tokens of a request that names no limit.
+    /// Output tokens of a request that names no limit, if its prompt leaves so many of `max_model_len`.
     pub default_max_tokens: u32,
     /// Mean of the exponential output length of requests without `ignore_eos`; `None` always runs to the limit.
     pub mean_output_tokens: Option<u32>,
@@ -52,6 +52,8 @@ pub struct Config {
     pub hold_head: bool,
     /// Fills `prompt_tokens_details` in `usage` (vLLM's `--enable-prompt-tokens-details`).
     pub prompt_tokens_details: bool,
+    /// Says which tokens a prompt is (vLLM's `--enable-scale-out`).
+    pub scale_out: bool,
     /// Wall time after which an idle connection is closed; uvicorn's default is 5 s.
     pub idle_timeout: Option<Duration>,
     /// Largest request body in bytes; more is refused with 413.
@@ -78,6 +80,7 @@ impl Default for Config {
             stream_interval: 1,
             hold_head: false,
             prompt_tokens_details: true,
+            scale_out: false,
             idle_timeout: Some(Duration::from_secs(5)),
             max_body_bytes: 128 << 20,
             max_queued: None,

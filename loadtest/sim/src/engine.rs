@@ -15,6 +15,7 @@ mod preset;
 mod schedule;
 mod sequence;
 mod serial;
+mod slots;
 mod stats;
 mod step_time;
 
@@ -36,6 +37,7 @@ use sequence::Sequence;
 pub use sequence::output_token;
 use serial::Lane;
 pub use serial::Serial;
+use slots::Slots;
 pub use stats::{AdapterSeries, Gauges, Stats};
 pub use step_time::{Coefficients, StepLoad};
 
@@ -110,6 +112,8 @@ pub enum Refused {
 pub struct Engine {
     config: Config,
     blocks: Blocks,
+    /// The prompt cache, where it is not in the blocks.
+    slots: Option<Slots>,
     lora: LoraSlots,
     sequences: HashMap<SequenceId, Sequence>,
     /// In the front end until the time of the key.
@@ -137,6 +141,7 @@ impl Engine {
     pub fn new(config: Config, seed: u64) -> Self {
         Self {
             blocks: Blocks::new(config.usable_blocks()),
+            slots: (config.prefix_caching && config.slots).then(|| Slots::new(config.max_seqs.max(1))),
             lora: LoraSlots::new(config.lora.clone()),
             sequences: HashMap::new(),
             arriving: BTreeSet::new(),
@@ -144,7 +149,7 @@ impl Engine {
             running: Vec::new(),
             step: None,
             lane: Lane::default(),
-            stats: Stats::default(),
+            stats: Stats::new(config.max_model_len),
             noise: fastrand::Rng::with_seed(seed),
             pace: Pace::default(),
             work: Work::default(),
@@ -189,6 +194,7 @@ impl Engine {
             self.arriving.retain(|&(_, other)| other != id);
         }
         self.blocks.release(&sequence.blocks);
+        self.keep_in_slot(sequence);
         self.stats.aborted += 1;
         self.room = Some(self.seen);
         if self.sequences.is_empty() {
@@ -235,11 +241,13 @@ impl Engine {
 
     /// How many tokens of a live sequence the cache holds at this moment. Reserves nothing; 0 when it is not known.
     pub fn cached_tokens(&mut self, id: SequenceId) -> usize {
-        match self.sequences.get_mut(&id) {
-            Some(sequence) if self.config.prefix_caching => {
+        let Some(sequence) = self.sequences.get_mut(&id) else { return 0 };
+        match &self.slots {
+            Some(slots) => slots.find(sequence.root, &sequence.tokens, self.running.len()),
+            None if self.config.prefix_caching => {
                 self.blocks.matching(sequence.matchable_hashes()) * self.config.block_size
             }
-            _ => 0,
+            None => 0,
         }
     }
 

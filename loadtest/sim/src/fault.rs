@@ -1,9 +1,10 @@
 //! Faults on command: what goes wrong, for whom, how often and until when.
 //!
 //! A fault whose `count` is used up is gone from the list, but a request already caught by it stays caught: only its time
-//! or a clear lets a hanging request go. Faults of speed know no requests: `count`, `probability` and `path` mean nothing
-//! to them.
+//! or a clear lets a hanging request go. Faults of speed know no requests, so they have no `count`, `probability` or `path`.
+//! [`Fault::problems`] says what a fault from outside may not say; one made in a program is taken as it is.
 
+mod check;
 mod kind;
 mod list;
 
@@ -17,7 +18,7 @@ pub(crate) use list::{Faults, Strike};
 
 use crate::engine::{Slowness, SpeedFault};
 
-/// One fault with its parameters; those a kind does not use are ignored.
+/// One fault with its parameters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own on the admin surface")]
@@ -39,7 +40,7 @@ pub struct Fault {
     /// Requests until the server is warm, in place of steps.
     #[serde(default)]
     pub requests: Option<u64>,
-    /// Status code to answer with.
+    /// Status code to answer with, 200 to 599.
     #[serde(default = "default_code")]
     pub code: u16,
     /// Value of a `Retry-After` header.
@@ -66,7 +67,7 @@ pub struct Fault {
     /// Wall milliseconds, meaning by kind.
     #[serde(default)]
     pub ms: Option<u64>,
-    /// How the metrics page is spoiled.
+    /// How the metrics page is spoiled; an error unless given.
     #[serde(default)]
     pub mode: Option<MetricsMode>,
     /// Strikes only paths that begin so; `None` is all model traffic.

@@ -5,6 +5,7 @@
 
 mod fault;
 mod group;
+mod limits;
 mod serial;
 
 use std::collections::HashSet;
@@ -16,13 +17,14 @@ pub use fault::{TimedFault, pace};
 pub use group::Group;
 pub use serial::SerialSpeed;
 
+use crate::problems::Problems;
 use crate::{Config, Server};
 
 /// A fleet, as its file describes it.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fleet {
-    /// Model seconds per wall second.
+    /// Model seconds per wall second, 0.001 to 10,000.
     #[serde(default = "default_time_scale")]
     pub time_scale: f64,
     /// Decides noise and text. Endpoint number n, counted from 0 over all groups, has seed + n.
@@ -60,13 +62,12 @@ impl Fleet {
 
     /// Everything that is wrong with it; each names its place.
     pub fn problems(&self) -> Vec<String> {
-        let mut problems = Vec::new();
-        if !(self.time_scale.is_finite() && self.time_scale > 0.0) {
-            problems.push("time_scale: must be more than 0".to_owned());
-        }
-        if self.endpoints.is_empty() {
-            problems.push("endpoints: there is none".to_owned());
-        }
+        let mut found = Problems::default();
+        found.range("time_scale", self.time_scale, 0.001..=10_000.0);
+        found.unless(!self.endpoints.is_empty(), "endpoints: there is none");
+        let few = self.len() <= limits::ENDPOINTS;
+        found.unless(few, "endpoints: must be 100,000 at most, over all groups");
+        let mut problems = found.lines();
         let within = |place: String, found: Vec<String>| found.into_iter().map(move |what| format!("{place}{what}"));
         for (number, group) in self.endpoints.iter().enumerate() {
             problems.extend(within(format!("endpoints[{number}]."), group.problems()));
@@ -74,10 +75,20 @@ impl Fleet {
         for (number, fault) in self.faults.iter().enumerate() {
             problems.extend(within(format!("faults[{number}]."), fault.problems(self.len())));
         }
+        if few {
+            problems.extend(self.taken_twice());
+        }
+        problems
+    }
+
+    /// The first address of each group that is taken before it.
+    fn taken_twice(&self) -> Vec<String> {
         let mut taken = HashSet::new();
-        for address in self.endpoints.iter().flat_map(Group::addresses).filter(|address| address.port() != 0) {
-            if !taken.insert(address) {
-                problems.push(format!("endpoints: {address} is listened on twice"));
+        let mut problems = Vec::new();
+        for (number, group) in self.endpoints.iter().enumerate() {
+            let again: Vec<_> = group.addresses().filter(|&address| !taken.insert(address)).collect();
+            if let Some(first) = again.first() {
+                problems.push(format!("endpoints[{number}].listen: {first} is taken by an endpoint before it"));
             }
         }
         problems
@@ -85,7 +96,7 @@ impl Fleet {
 
     /// Endpoints over all groups.
     pub fn len(&self) -> usize {
-        self.endpoints.iter().map(|group| group.count).sum()
+        self.endpoints.iter().map(|group| group.count).fold(0, usize::saturating_add)
     }
 
     /// True without any endpoint.

@@ -15,6 +15,7 @@ mod metrics;
 mod models;
 mod prompt;
 mod record;
+mod render;
 mod reply;
 mod route;
 mod server;

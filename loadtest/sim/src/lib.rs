@@ -8,8 +8,11 @@ pub mod engine;
 mod fault;
 pub mod fleet;
 mod http;
+mod problems;
+mod timer;
 pub mod tokenizer;
 
 pub use config::{Config, Flavor};
 pub use fault::{ActiveFault, Fault, FaultKind, MetricsMode};
 pub use http::{Received, Server, State};
+pub use timer::Timer;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
 use spillway_sim::engine::Preset;
-use spillway_sim::fleet::Fleet;
+use spillway_sim::fleet::{Fleet, Group};
 use spillway_sim::{Config, Flavor, Server};
 
 /// A model server without a GPU.
@@ -62,6 +62,9 @@ struct Arguments {
     /// Leave `usage.prompt_tokens_details` null.
     #[arg(long)]
     no_prompt_tokens_details: bool,
+    /// Answer the paths that end in /render.
+    #[arg(long)]
+    enable_scale_out: bool,
     /// Most sequences in the batch.
     #[arg(long)]
     max_seqs: Option<usize>,
@@ -90,38 +93,49 @@ fn preset(name: &str) -> Result<Preset, String> {
 }
 
 impl Arguments {
-    fn config(self) -> Config {
+    /// The fleet of one endpoint that they describe, so that they are checked as a file is.
+    fn describe(&self) -> Fleet {
         let mut listen = self.listen;
         if let Some(port) = self.port {
             listen.set_port(port);
         }
-        let mut engine = self.preset.config();
-        engine.max_seqs = self.max_seqs.unwrap_or(engine.max_seqs);
-        engine.blocks = self.blocks.unwrap_or(engine.blocks);
-        engine.max_batched_tokens = self.max_batched_tokens.unwrap_or(engine.max_batched_tokens);
-        engine.lora.slots = self.max_loras.unwrap_or(engine.lora.slots);
-        let defaults = Config::default();
-        Config {
-            replica: self.replica,
+        let usual = Group::default();
+        let group = Group {
+            preset: Some(self.preset),
+            blocks: self.blocks,
+            max_seqs: self.max_seqs,
+            max_batched_tokens: self.max_batched_tokens,
+            max_loras: self.max_loras.unwrap_or(usual.max_loras),
+            model: self.model.clone(),
+            adapters: self.adapters.clone(),
             listen,
-            admin_listen: self.admin_port.map(|port| SocketAddr::new(listen.ip(), port)),
-            model: self.model,
-            adapters: self.adapters,
+            replica: self.replica.clone(),
             flavor: match self.flavor {
                 FlavorName::Vllm => Flavor::Vllm,
                 FlavorName::Llamacpp => Flavor::LlamaCpp,
             },
-            engine,
-            time_scale: self.time_scale,
-            seed: self.seed,
-            max_model_len: self.max_model_len.unwrap_or(defaults.max_model_len),
+            max_model_len: self.max_model_len.unwrap_or(usual.max_model_len),
             mean_output_tokens: self.mean_output_tokens,
             stream_interval: self.stream_interval,
             hold_head: self.hold_head,
             prompt_tokens_details: !self.no_prompt_tokens_details,
+            scale_out: self.enable_scale_out,
             max_queued: self.max_queued,
-            ..defaults
+            ..usual
+        };
+        Fleet { time_scale: self.time_scale, seed: self.seed, endpoints: vec![group], faults: Vec::new() }
+    }
+
+    fn config(&self) -> Result<Config, String> {
+        let fleet = self.describe();
+        let problems = fleet.problems();
+        if !problems.is_empty() {
+            let lines = problems.iter().map(|problem| problem.strip_prefix("endpoints[0].").unwrap_or(problem));
+            return Err(lines.collect::<Vec<_>>().join("\n"));
         }
+        let config = fleet.servers().pop().expect("the one group has one endpoint");
+        let admin_listen = self.admin_port.map(|port| SocketAddr::new(config.listen.ip(), port));
+        Ok(Config { replica: self.replica.clone(), admin_listen, ..config })
     }
 }
 
@@ -139,7 +153,7 @@ async fn main() -> ExitCode {
 async fn serve(arguments: Arguments) -> Result<(), String> {
     let servers = match &arguments.fleet {
         Some(path) => fleet(path).await?,
-        None => vec![Server::start(arguments.config()).await.map_err(|error| format!("cannot listen: {error}"))?],
+        None => vec![Server::start(arguments.config()?).await.map_err(|error| format!("cannot listen: {error}"))?],
     };
     // Whoever reads this may be gone; the servers go on.
     let _ = announce(&servers);

@@ -29,6 +29,7 @@ pub(super) fn configs(scenario: &Scenario, seed: u64, scale: f64, interval: u32)
         replica: "server".to_owned(),
         stream_interval: interval,
         prompt_tokens_details: true,
+        scale_out: true,
         ..group.clone()
     };
     let fleet =

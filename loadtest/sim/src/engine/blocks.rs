@@ -2,6 +2,8 @@
 //!
 //! "Free" does not mean empty: a block nobody refers to keeps its content until the space is needed, and a later prompt
 //! may take it back. That is why cache pressure does not show in the usage gauge.
+//!
+//! Blocks never used yet count as free longer than any other, and take no memory.
 
 use std::collections::HashMap;
 
@@ -11,6 +13,8 @@ const NONE: u32 = u32::MAX;
 /// Fixed number of blocks, the free ones in a list from least to most recently freed.
 #[derive(Debug)]
 pub(super) struct Blocks {
+    total: usize,
+    /// Those used so far.
     list: Vec<Block>,
     by_hash: HashMap<u64, u32>,
     oldest: u32,
@@ -28,16 +32,11 @@ struct Block {
 
 impl Blocks {
     pub(super) fn new(total: usize) -> Self {
-        let block = Block { references: 0, hash: None, older: NONE, newer: NONE };
-        let mut all = Self { list: vec![block; total], by_hash: HashMap::new(), oldest: NONE, newest: NONE, free: 0 };
-        for id in 0..total {
-            all.push_newest(id as u32);
-        }
-        all
+        Self { total, list: Vec::new(), by_hash: HashMap::new(), oldest: NONE, newest: NONE, free: total }
     }
 
     pub(super) fn total(&self) -> usize {
-        self.list.len()
+        self.total
     }
 
     pub(super) fn free(&self) -> usize {
@@ -99,6 +98,11 @@ impl Blocks {
     }
 
     fn evict(&mut self) -> u32 {
+        if self.list.len() < self.total {
+            self.list.push(Block { references: 1, hash: None, older: NONE, newer: NONE });
+            self.free -= 1;
+            return (self.list.len() - 1) as u32;
+        }
         let id = self.oldest;
         self.unlink(id);
         let block = &mut self.list[id as usize];

@@ -28,8 +28,13 @@ pub struct Config {
     pub max_batched_tokens: usize,
     /// A longer prefill is cut to chunks of this size even when the budget has room. `None`: only the budget cuts.
     pub long_prefill_threshold: Option<usize>,
-    /// Whether freed blocks serve later prompts that begin alike.
+    /// Prompt plus output tokens of the longest sequence. It refuses none: the histograms of token counts end there.
+    pub max_model_len: usize,
+    /// Whether what was computed serves later prompts that begin alike.
     pub prefix_caching: bool,
+    /// Whether each place of the batch keeps its last prompt for that, by token, as llama.cpp's server does. Nothing is then
+    /// shared among those that run.
+    pub slots: bool,
     /// LoRA slots and load times.
     pub lora: LoraConfig,
     /// Tokens that output is drawn from; `None` is any at all.

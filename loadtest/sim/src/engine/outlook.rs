@@ -14,9 +14,13 @@ impl Engine {
         if !self.config.prefix_caching {
             return 0;
         }
+        let root = hash::root(adapter.map(|name| &**name), salt);
+        if let Some(slots) = &self.slots {
+            return slots.find(root, prompt, self.running.len());
+        }
         // The last token is always computed.
         let whole = prompt.len().saturating_sub(1) / self.config.block_size;
-        let mut chain = hash::root(adapter.map(|name| &**name), salt);
+        let mut chain = root;
         let blocks = prompt.chunks_exact(self.config.block_size).take(whole).take_while(|block| {
             chain = hash::block(chain, block);
             self.blocks.holds(chain)

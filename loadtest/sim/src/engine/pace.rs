@@ -6,8 +6,8 @@
 use std::f64::consts::TAU;
 use std::time::Duration;
 
-/// More would be no different from a halt, and times have an end.
-const SLOWEST: f64 = 1e6;
+/// What several faults at once come to at most: a step that has begun ends in its own time, whatever is cleared.
+const SLOWEST: f64 = 1e4;
 
 /// Speed faults of one engine; several at once multiply. The default is none.
 #[derive(Clone, Debug, Default, PartialEq)]

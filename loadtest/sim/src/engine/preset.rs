@@ -113,7 +113,9 @@ impl Preset {
             max_seqs: row.max_seqs,
             max_batched_tokens: row.max_batched_tokens,
             long_prefill_threshold: None,
+            max_model_len: 131_072,
             prefix_caching: true,
+            slots: false,
             lora: LoraConfig::default(),
             vocabulary: None,
             speed: Speed::Steps(Coefficients {

@@ -160,15 +160,22 @@ impl Engine {
     /// Takes blocks for the first chunk of a waiting sequence, behind what the cache has of it; `None` without room.
     fn admit(&mut self, id: SequenceId, budget: usize) -> Option<usize> {
         let sequence = self.sequences.get_mut(&id).expect("waiting holds live sequences only");
-        let caching = self.config.prefix_caching;
-        let hashes = sequence.matchable_hashes();
-        let hits = if caching { self.blocks.matching(hashes) } else { 0 };
-        let cached = hits * self.config.block_size;
-        let hits = hashes[..hits].to_vec();
+        let running = self.running.len();
+        let (hits, cached) = if let Some(slots) = &self.slots {
+            (Vec::new(), slots.find(sequence.root, &sequence.tokens, running))
+        } else {
+            let hashes = sequence.matchable_hashes();
+            let hits = if self.config.prefix_caching { self.blocks.matching(hashes) } else { 0 };
+            (hashes[..hits].to_vec(), hits * self.config.block_size)
+        };
         let tokens = limit(sequence.tokens.len() - cached, budget, self.config.longest_chunk());
         let fresh = (cached + tokens).div_ceil(self.config.block_size) - hits.len();
         sequence.blocks = self.blocks.take(&hits, fresh)?;
-        sequence.start_after(hits.len());
+        sequence.start_after(cached);
+        if let Some(slots) = &mut self.slots {
+            slots.take(sequence.root, &sequence.tokens, running);
+        }
+        self.fit_slots();
         self.publish(id, tokens);
         Some(tokens)
     }
@@ -186,6 +193,7 @@ impl Engine {
                 return false;
             };
             sequence.blocks.extend(taken);
+            self.fit_slots();
         }
         self.publish(id, tokens);
         true
@@ -193,7 +201,7 @@ impl Engine {
 
     /// Full blocks are findable as soon as they are scheduled: a later sequence of the same step may hit them.
     fn publish(&mut self, id: SequenceId, tokens: usize) {
-        if !self.config.prefix_caching {
+        if !self.config.prefix_caching || self.slots.is_some() {
             return;
         }
         let sequence = self.sequences.get_mut(&id).expect("only live sequences are scheduled");
@@ -235,6 +243,7 @@ impl Engine {
         self.lora.release(sequence.adapter.as_ref());
         self.blocks.release(&sequence.blocks);
         self.stats.finish(&sequence, finish, now);
+        self.keep_in_slot(sequence);
         self.work.requests += 1;
     }
 

@@ -29,7 +29,8 @@ pub(super) struct Sequence {
     block_size: usize,
     /// Chain hashes of the full blocks of `tokens`, as many as were needed so far.
     hashes: Vec<u64>,
-    root: u64,
+    /// Start of the chain: adapter and salt.
+    pub(super) root: u64,
     /// Leading blocks already findable by others.
     published: usize,
 }
@@ -106,10 +107,10 @@ impl Sequence {
         (first..full).map(|index| (self.blocks[index], self.hashes[index])).collect()
     }
 
-    /// Begins computation behind `blocks` blocks found in the cache.
-    pub(super) fn start_after(&mut self, blocks: usize) {
-        self.computed = blocks * self.block_size;
-        self.published = blocks;
+    /// Begins computation behind `tokens` found in the cache.
+    pub(super) fn start_after(&mut self, tokens: usize) {
+        self.computed = tokens;
+        self.published = tokens / self.block_size;
     }
 
     /// Forgets what was computed; the tokens stay.

@@ -19,8 +19,6 @@ const REQUEST_S: &[f64] = &[
     0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0, 120.0, 240.0, 480.0, 960.0,
     1920.0, 7680.0,
 ];
-/// 1-2-5 up to the largest model length a preset has.
-const TOKENS: &[f64] = &[1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5];
 const STEP_TOKENS: &[f64] = &[1.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0];
 const CHOICES: &[f64] = &[1.0, 2.0, 5.0, 10.0, 20.0];
 const PREEMPTIONS: &[f64] = &[1.0, 2.0, 3.0, 4.0, 5.0, 10.0, 20.0];
@@ -83,9 +81,10 @@ pub struct Stats {
     pub kv_computed_tokens: Histogram,
 }
 
-impl Default for Stats {
-    fn default() -> Self {
-        let tokens = || Histogram::new(TOKENS);
+impl Stats {
+    /// Nothing counted yet. The buckets of token counts end at `max_model_len`.
+    pub(super) fn new(max_model_len: usize) -> Self {
+        let tokens = || Histogram::of_tokens(max_model_len);
         let request_s = || Histogram::new(REQUEST_S);
         Self {
             gauges: Gauges::default(),
@@ -118,9 +117,7 @@ impl Default for Stats {
             kv_computed_tokens: tokens(),
         }
     }
-}
 
-impl Stats {
     /// Sequences that ran to their end.
     pub fn completed(&self) -> u64 {
         self.finished_stop + self.finished_length

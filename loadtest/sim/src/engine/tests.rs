@@ -9,6 +9,7 @@ mod naive;
 mod outlook;
 mod pace;
 mod serial;
+mod slots;
 
 /// Step time 1 ms, so that times in the tests are numbers of steps.
 fn config(blocks: usize, max_seqs: usize, budget: usize) -> Config {

@@ -65,6 +65,43 @@ impl FaultKind {
         matches!(self, Self::Slow | Self::Thermal | Self::WarmUp | Self::AdapterSlow)
     }
 
+    /// Whether it strikes requests one by one; others just last.
+    pub(super) const fn strikes_requests(self) -> bool {
+        !self.is_of_speed() && !matches!(self, Self::Refuse | Self::CloseIdle)
+    }
+
+    /// Keys that mean something to it, besides those of every kind and of all that strike requests.
+    pub(super) const fn keys(self) -> &'static [&'static str] {
+        match self {
+            Self::Slow | Self::AdapterSlow | Self::WrongUsage => &["factor"],
+            Self::Thermal => &["factor", "ramp_ms", "period_ms"],
+            Self::WarmUp => &["factor", "steps", "requests"],
+            Self::Status => &["code", "retry_after", "body", "early", "reused"],
+            Self::HealthDown => &["code"],
+            Self::Reset => &["early", "reused"],
+            Self::ColdStart => &["restart"],
+            Self::CrashMidstream => &["after", "restart"],
+            Self::Truncate => &["after", "cut"],
+            Self::ErrorMidstream => &["after"],
+            Self::Stall => &["after", "ms"],
+            Self::CloseIdle | Self::DelayHead | Self::DelayBody => &["ms"],
+            Self::Metrics => &["mode", "ms"],
+            Self::Hang
+            | Self::AdapterFail
+            | Self::Loading
+            | Self::Drain
+            | Self::HalfOpen
+            | Self::CloseAfterStream
+            | Self::Refuse => &[],
+        }
+    }
+
+    /// Its name, as faults are written.
+    pub(super) fn name(self) -> String {
+        let written = serde_json::to_value(self).expect("a kind is written as its name");
+        written.as_str().unwrap_or_default().to_owned()
+    }
+
     /// What `factor` is when none is given.
     pub(super) const fn usual_factor(self) -> f64 {
         match self {

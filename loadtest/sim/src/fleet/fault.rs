@@ -35,12 +35,7 @@ impl TimedFault {
         if self.endpoint >= endpoints {
             problems.push(format!("endpoint: {} is not one of {endpoints}, counted from 0", self.endpoint));
         }
-        if !(0.0..=1e6).contains(&self.fault.factor) {
-            problems.push("factor: must be 0 to a million".to_owned());
-        }
-        if self.fault.probability.is_some_and(|chance| !(0.0..=1.0).contains(&chance)) {
-            problems.push("probability: must be 0 to 1".to_owned());
-        }
+        problems.extend(self.fault.problems());
         if self.fault.for_ms.is_some() {
             problems.push("for_ms: `for` says it, in model time".to_owned());
         }

@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::serial::{SerialSpeed, is_time};
+use super::serial::SerialSpeed;
 use crate::engine::{self, LoraConfig, Preset, Speed};
 use crate::{Config, Flavor, tokenizer};
 
 /// A number of equal endpoints. Every key has a default.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own in a fleet file")]
 pub struct Group {
-    /// How many.
+    /// How many, up to 65,535.
     pub count: usize,
     /// Row of `presets.yaml`; `fast` if there is no `serial` either.
     pub preset: Option<Preset>,
@@ -61,7 +62,7 @@ pub struct Group {
     pub flavor: Flavor,
     /// Prompt plus output tokens allowed.
     pub max_model_len: usize,
-    /// Output tokens of a request that names no limit.
+    /// Output tokens of a request that names no limit, if its prompt leaves so many of `max_model_len`.
     pub default_max_tokens: u32,
     /// Mean output tokens of requests without `ignore_eos`; without it they run to their limit.
     pub mean_output_tokens: Option<u32>,
@@ -71,6 +72,8 @@ pub struct Group {
     pub hold_head: bool,
     /// Fills `usage.prompt_tokens_details`.
     pub prompt_tokens_details: bool,
+    /// Answers the paths that end in `/render`.
+    pub scale_out: bool,
     /// Waiting sequences beyond which requests get 503.
     pub max_queued: Option<usize>,
 }
@@ -108,6 +111,7 @@ impl Default for Group {
             stream_interval: server.stream_interval,
             hold_head: server.hold_head,
             prompt_tokens_details: server.prompt_tokens_details,
+            scale_out: server.scale_out,
             max_queued: server.max_queued,
         }
     }
@@ -125,10 +129,12 @@ impl Group {
         config.max_batched_tokens = self.max_batched_tokens.unwrap_or(config.max_batched_tokens);
         config.long_prefill_threshold = self.long_prefill_threshold;
         config.prefix_caching = self.prefix_caching;
+        config.slots = self.flavor == Flavor::LlamaCpp;
         config.front_end_base = self.front_end_ms.map_or(config.front_end_base, milliseconds);
         let per_token = self.front_end_us_per_token.map(|us| milliseconds(us * 1e-3));
         config.front_end_per_token = per_token.unwrap_or(config.front_end_per_token);
         config.vocabulary = Some(tokenizer::vocabulary());
+        config.max_model_len = self.max_model_len;
         config.lora.slots = self.max_loras;
         config.lora.host_slots = self.max_cpu_loras;
         config.lora.load_from_disk = milliseconds(self.adapter_load_ms);
@@ -157,80 +163,25 @@ impl Group {
             stream_interval: self.stream_interval,
             hold_head: self.hold_head,
             prompt_tokens_details: self.prompt_tokens_details,
+            scale_out: self.scale_out,
             max_queued: self.max_queued,
             ..Config::default()
         }
     }
 
-    /// Addresses of all.
+    /// The addresses it names, as far as there are ports.
     pub(super) fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
-        (0..self.count.min(usize::from(u16::MAX))).map(|nth| self.address(nth))
+        let ports = match self.listen.port() {
+            0 => 0,
+            first => 65_536 - usize::from(first),
+        };
+        (0..self.count.min(ports)).map(|nth| self.address(nth))
     }
 
     fn address(&self, nth: usize) -> SocketAddr {
         let port = self.listen.port();
         let port = if port == 0 { 0 } else { port.saturating_add(u16::try_from(nth).unwrap_or(u16::MAX)) };
         SocketAddr::new(self.listen.ip(), port)
-    }
-
-    /// Everything that is wrong with it, each beginning with its key.
-    pub fn problems(&self) -> Vec<String> {
-        let mut problems = Vec::new();
-        let mut check = |right: bool, what: &str| {
-            if !right {
-                problems.push(what.to_owned());
-            }
-        };
-        let at_least_1 = [
-            (self.count, "count"),
-            (self.max_seqs.unwrap_or(1), "max_seqs"),
-            (self.max_batched_tokens.unwrap_or(1), "max_batched_tokens"),
-            (self.long_prefill_threshold.unwrap_or(1), "long_prefill_threshold"),
-            (self.max_loras, "max_loras"),
-            (self.max_cpu_loras, "max_cpu_loras"),
-            (self.max_model_len, "max_model_len"),
-            (self.default_max_tokens as usize, "default_max_tokens"),
-            (self.mean_output_tokens.unwrap_or(1) as usize, "mean_output_tokens"),
-            (self.stream_interval as usize, "stream_interval"),
-        ];
-        for (value, key) in at_least_1 {
-            check(value >= 1, &format!("{key}: must be at least 1"));
-        }
-        check(self.blocks.is_none_or(|blocks| blocks >= 2), "blocks: must be at least 2, since one holds nothing");
-        let port = usize::from(self.listen.port());
-        check(port == 0 || port + self.count <= 65_536, "listen: there are not so many ports above it");
-        check(self.sigma.is_none_or(|sigma| (0.0..=1.0).contains(&sigma)), "sigma: must be 0 to 1");
-        check(self.tail_chance.is_none_or(|chance| (0.0..=1.0).contains(&chance)), "tail_chance: must be 0 to 1");
-        for (value, key) in [
-            (self.adapter_load_ms, "adapter_load_ms"),
-            (self.adapter_host_load_ms, "adapter_host_load_ms"),
-            (self.host_ms.unwrap_or(0.0), "host_ms"),
-            (self.host_us_per_sequence.unwrap_or(0.0), "host_us_per_sequence"),
-            (self.front_end_ms.unwrap_or(0.0), "front_end_ms"),
-            (self.front_end_us_per_token.unwrap_or(0.0), "front_end_us_per_token"),
-        ] {
-            check(is_time(value), &format!("{key}: must be 0 or more, up to a day"));
-        }
-        check(!self.model.is_empty(), "model: must not be empty");
-        for (place, name) in self.adapters.iter().enumerate() {
-            let known = *name == self.model || self.adapters[..place].contains(name);
-            check(!name.is_empty() && !known, &format!("adapters: {name:?} is empty or there already"));
-        }
-        if let Some(serial) = &self.serial {
-            check(self.preset.is_none(), "serial: there is a preset too; an endpoint has one of them");
-            for (given, key) in [
-                (self.blocks.is_some(), "blocks: with serial, kv_tokens says it"),
-                (self.max_seqs.is_some(), "max_seqs: with serial, slots says it"),
-                (self.max_batched_tokens.is_some(), "max_batched_tokens: serial has no steps"),
-                (self.long_prefill_threshold.is_some(), "long_prefill_threshold: serial has no steps"),
-                (self.sigma.is_some(), "sigma: serial has no noise"),
-                (self.tail_chance.is_some(), "tail_chance: serial has no noise"),
-            ] {
-                check(!given, key);
-            }
-            problems.extend(serial.problems());
-        }
-        problems
     }
 }
 

@@ -2,7 +2,9 @@
 
 use serde::Deserialize;
 
+use super::limits::{BLOCKS, SEQUENCES};
 use crate::engine::{self, Preset, Serial, Speed};
+use crate::problems::Problems;
 
 /// The serial time model with its limits. Scenarios write it overhead ms / prefill us / gap ms / slots / crowding.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
@@ -44,29 +46,13 @@ impl SerialSpeed {
         }
     }
 
-    pub(super) fn problems(&self) -> Vec<String> {
-        let mut problems = Vec::new();
-        for (value, key) in
-            [(self.overhead_ms, "overhead_ms"), (self.prefill_us, "prefill_us"), (self.gap_ms, "gap_ms")]
-        {
-            if !is_time(value) {
-                problems.push(format!("serial.{key}: must be 0 or more, up to a day"));
-            }
-        }
-        if !(1.0..=1_000.0).contains(&self.crowding) {
-            problems.push("serial.crowding: must be 1 to 1000".to_owned());
-        }
-        if self.slots == 0 {
-            problems.push("serial.slots: must be at least 1".to_owned());
-        }
-        if self.kv_tokens < 16 {
-            problems.push("serial.kv_tokens: must be at least the 16 of a block".to_owned());
-        }
-        problems
+    pub(super) fn check(&self, found: &mut Problems) {
+        found.up_to_a_day("serial.overhead_ms", self.overhead_ms);
+        found.up_to_a_day("serial.prefill_us", self.prefill_us);
+        found.up_to_a_day("serial.gap_ms", self.gap_ms);
+        found.range("serial.crowding", self.crowding, 1.0..=1_000.0);
+        found.range("serial.slots", self.slots as f64, 1.0..=SEQUENCES);
+        // At least one block.
+        found.range("serial.kv_tokens", self.kv_tokens as f64, 16.0..=16.0 * BLOCKS);
     }
-}
-
-/// Up to a day, in ms; more would be a slip, and times have an end.
-pub(super) fn is_time(ms: f64) -> bool {
-    (0.0..=86_400_000.0).contains(&ms)
 }

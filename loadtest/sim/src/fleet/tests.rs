@@ -88,23 +88,82 @@ faults:
 ";
     let Err(FleetError::Invalid(problems)) = Fleet::parse(text) else { panic!("it was accepted") };
     for expected in [
-        "time_scale: must be more than 0",
-        "endpoints[0].count: must be at least 1",
-        "endpoints[0].stream_interval: must be at least 1",
+        "time_scale: must be 0.001 to 10,000",
+        "endpoints[0].count: must be 1 to 65,535",
+        "endpoints[0].stream_interval: must be 1 to 100,000,000",
         "endpoints[1].serial: there is a preset too; an endpoint has one of them",
         "endpoints[1].serial.overhead_ms: must be 0 or more, up to a day",
-        "endpoints[1].serial.slots: must be at least 1",
+        "endpoints[1].serial.slots: must be 1 to 65,536",
         "endpoints[1].sigma: must be 0 to 1",
         "endpoints[1].sigma: serial has no noise",
-        "endpoints[1].adapters: \"a\" is empty or there already",
+        "endpoints[1].adapters[1]: \"a\" is there already",
         "endpoints[2].listen: there are not so many ports above it",
-        "endpoints: 127.0.0.1:7000 is listened on twice",
+        "endpoints[4].listen: 127.0.0.1:7000 is taken by an endpoint before it",
         "faults[0].endpoint: 9 is not one of 6, counted from 0",
-        "faults[0].factor: must be 0 to a million",
+        "faults[0].factor: must be 0 to 1,000",
         "faults[0].for_ms: `for` says it, in model time",
     ] {
         assert!(problems.iter().any(|problem| problem == expected), "{expected:?} is not in {problems:#?}");
     }
+}
+
+#[test]
+fn nothing_is_so_large_that_it_overflows() {
+    const MOST: &str = "18446744073709551615";
+    for (group, line) in [
+        ("count: MOST", "count: must be 1 to 65,535"),
+        ("blocks: MOST", "blocks: must be 2 to 100,000,000"),
+        ("blocks: 1", "blocks: must be 2 to 100,000,000"),
+        ("max_seqs: MOST", "max_seqs: must be 1 to 65,536"),
+        ("max_batched_tokens: MOST", "max_batched_tokens: must be 1 to 100,000,000"),
+        ("long_prefill_threshold: MOST", "long_prefill_threshold: must be 1 to 100,000,000"),
+        ("max_loras: MOST", "max_loras: must be 1 to 10,000"),
+        ("max_cpu_loras: MOST", "max_cpu_loras: must be 1 to 10,000"),
+        ("max_model_len: MOST", "max_model_len: must be 1 to 100,000,000"),
+        ("default_max_tokens: 4294967295", "default_max_tokens: must be 1 to 100,000,000"),
+        ("mean_output_tokens: 4294967295", "mean_output_tokens: must be 1 to 100,000,000"),
+        ("stream_interval: 4294967295", "stream_interval: must be 1 to 100,000,000"),
+        ("max_queued: MOST", "max_queued: must be 0 to 1,000,000"),
+        ("sigma: .nan", "sigma: must be 0 to 1"),
+        ("host_ms: .inf", "host_ms: must be 0 or more, up to a day"),
+        ("model: ''", "model: must have 1 to 256 bytes"),
+        ("replica: \"a\\nb\"", "replica: must be the value of a header, up to 256 bytes"),
+        ("adapters: [a, '']", "adapters[1]: must have 1 to 256 bytes"),
+        ("listen: 127.0.0.1:65535, count: 2", "listen: there are not so many ports above it"),
+        ("serial: {overhead_ms: 1, prefill_us: 1, gap_ms: 1, slots: MOST}", "serial.slots: must be 1 to 65,536"),
+        (
+            "serial: {overhead_ms: 1, prefill_us: 1, gap_ms: 1, slots: 1, kv_tokens: MOST}",
+            "serial.kv_tokens: must be 16 to 1,600,000,000",
+        ),
+    ] {
+        let text = format!("endpoints: [{{{}}}]", group.replace("MOST", MOST));
+        let Err(FleetError::Invalid(problems)) = Fleet::parse(&text) else { panic!("{group} was accepted") };
+        assert!(problems.contains(&format!("endpoints[0].{line}")), "{group}: {problems:#?}");
+        assert!(problems.iter().all(|problem| !problem.contains("is taken by")), "{group}: {problems:#?}");
+    }
+    for scale in ["1e300", "1e-300", ".nan", "-1", ".inf"] {
+        let error = Fleet::parse(&format!("time_scale: {scale}\nendpoints: [{{}}]")).unwrap_err().to_string();
+        assert_eq!(error, "time_scale: must be 0.001 to 10,000", "{scale}");
+    }
+}
+
+#[test]
+fn a_fleet_has_a_limit_over_all_its_groups() {
+    let most = "endpoints: [{count: 18446744073709551615}, {count: 18446744073709551615}]";
+    for text in ["endpoints: [{count: 65535}, {count: 65535}]", most] {
+        let error = Fleet::parse(text).unwrap_err().to_string();
+        assert!(error.contains("endpoints: must be 100,000 at most, over all groups"), "{error}");
+    }
+    assert_eq!(Fleet::parse("endpoints: [{count: 65535}, {count: 34465}]").unwrap().len(), 100_000);
+}
+
+#[test]
+fn the_largest_engine_allowed_takes_no_memory_before_it_is_used() {
+    let fleet =
+        Fleet::parse("endpoints: [{blocks: 100000000, max_seqs: 65536, max_batched_tokens: 100000000}]").unwrap();
+    let engines: Vec<_> =
+        (0..1_000).map(|seed| crate::engine::Engine::new(fleet.endpoints[0].engine(), seed)).collect();
+    assert!(engines.iter().all(|engine| engine.free_blocks() == 99_999_999));
 }
 
 #[test]

@@ -11,6 +11,7 @@ use super::body::whole;
 use super::reply::{Answer, empty, json, quoted};
 use super::shared::Shared;
 use crate::fault::Fault;
+use crate::problems::Problems;
 
 /// Commands are short.
 const BODY_BYTES: usize = 64 << 10;
@@ -43,7 +44,10 @@ pub(super) async fn handle(shared: &Arc<Shared>, request: Request<Incoming>) -> 
             }
         }
         (&Method::POST, "/admin/fault") => match serde_json::from_slice::<Fault>(&body) {
-            Ok(fault) => json(StatusCode::OK, format!(r#"{{"id":{}}}"#, shared.fault(fault))),
+            Ok(fault) => match fault.problems() {
+                none if none.is_empty() => json(StatusCode::OK, format!(r#"{{"id":{}}}"#, shared.fault(fault))),
+                problems => refuse(StatusCode::BAD_REQUEST, &problems.join("; ")),
+            },
             Err(error) => refuse(StatusCode::BAD_REQUEST, &error.to_string()),
         },
         (&Method::POST, "/admin/clear") => {
@@ -57,12 +61,17 @@ pub(super) async fn handle(shared: &Arc<Shared>, request: Request<Incoming>) -> 
         (&Method::POST, "/admin/crash") => {
             let crash = if body.is_empty() { Ok(Crash::default()) } else { serde_json::from_slice::<Crash>(&body) };
             match crash {
-                Ok(crash) => {
+                Ok(Crash { down_ms }) => {
+                    let mut found = Problems::default();
+                    found.up_to_a_year("down_ms", Some(down_ms));
+                    if let [problem, ..] = &*found.lines() {
+                        return refuse(StatusCode::BAD_REQUEST, problem);
+                    }
                     let shared = shared.clone();
                     tokio::spawn(async move {
                         // The connection that carries the command must answer before it goes, too.
                         tokio::time::sleep(super::listen::FLUSH).await;
-                        shared.crash(crash.down_ms);
+                        shared.crash(down_ms);
                     });
                     json(StatusCode::OK, "{}")
                 }

@@ -85,6 +85,9 @@ async fn start(call: &Call, kind: Kind, job: Job) -> Result<(Answer, bool), ApiE
         if shared.config.hold_head {
             let queued = sse.first_token().await;
             known = (sse.cached(), queued);
+        } else if shared.is_llama_cpp() {
+            // Its head comes with the slot.
+            known.1 = sse.admitted().await;
         }
         answer = reply::empty(StatusCode::OK);
         *answer.body_mut() = sse.into_body();

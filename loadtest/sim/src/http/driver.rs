@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, mpsc};
 
+use crate::Timer;
 use crate::engine::{Engine, Event, Finish, Pace, Refused, Request, SequenceId, What};
 
 /// The engine, its clock, and who listens to which sequence.
@@ -51,13 +52,15 @@ impl Driver {
 
     /// Plays the engine for ever.
     pub(crate) async fn run(&self) {
+        let mut timer = Timer::new();
         loop {
             let next = self.lock().play(self.model_now());
             let woken = self.wake.notified();
             match next {
-                Some(time) => {
-                    let _ = tokio::time::timeout_at((self.origin + self.wall(time)).into(), woken).await;
-                }
+                Some(time) => tokio::select! {
+                    () = timer.until(self.instant(time)) => {}
+                    () = woken => {}
+                },
                 None => woken.await,
             }
         }

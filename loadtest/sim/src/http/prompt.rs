@@ -42,8 +42,10 @@ impl Job {
             Kind::Completions | Kind::Messages => number(body, "max_tokens"),
             Kind::Responses => number(body, "max_output_tokens"),
         };
-        let max_tokens = named.unwrap_or(shared.config.default_max_tokens.into());
-        check_length(max_tokens, &prompts, shared.config.max_model_len)?;
+        let (limit, longest) = (shared.config.max_model_len, prompts.iter().map(Vec::len).max().unwrap_or(0));
+        let left = limit.saturating_sub(longest).max(1) as u64;
+        let max_tokens = named.unwrap_or_else(|| left.min(shared.config.default_max_tokens.into()));
+        check_length(max_tokens, longest, limit)?;
         let choices = number(body, "n").unwrap_or(1).clamp(1, 128) as usize;
         let options = &body["stream_options"];
         let salt = body["cache_salt"].as_str().map_or(0, |salt| mix_bytes(1, salt.as_bytes()));
@@ -107,7 +109,7 @@ pub(super) fn conversation(body: &Value) -> Result<Vec<u32>, ApiError> {
     if body.get("system").is_some() { messages(body) } else { chat(body) }
 }
 
-fn check_length(max_tokens: u64, prompts: &[Vec<u32>], limit: usize) -> Result<(), ApiError> {
+fn check_length(max_tokens: u64, longest: usize, limit: usize) -> Result<(), ApiError> {
     if max_tokens == 0 {
         return Err(ApiError::bad_request("max_tokens must be at least 1, got 0.", Some("max_tokens")));
     }
@@ -118,7 +120,6 @@ fn check_length(max_tokens: u64, prompts: &[Vec<u32>], limit: usize) -> Result<(
         );
         return Err(ApiError::bad_request(message, Some("max_tokens")));
     }
-    let longest = prompts.iter().map(Vec::len).max().unwrap_or(0);
     if longest as u64 + max_tokens > limit as u64 {
         let message = format!(
             "This model's maximum context length is {limit} tokens. However, you requested {max_tokens} output tokens \

@@ -21,7 +21,7 @@ use super::record::Received;
 use super::reply::{Answer, ApiError, empty, json, set, text};
 use super::shared::Shared;
 use super::surface::Kind;
-use super::{admin, api, metrics, models, prompt, side};
+use super::{admin, api, metrics, models, prompt, render, side};
 use crate::fault::FaultKind;
 
 /// A request whose body has been read.
@@ -165,6 +165,10 @@ async fn surface(call: &Call) -> (Answer, bool) {
         "/v1/embeddings" | "/embeddings" if post => side::embeddings(call).await,
         "/v1/rerank" | "/v2/rerank" | "/rerank" if post => side::rerank(call).await,
         "/v1/score" | "/score" if post => side::score(call).await,
+        "/v1/chat/completions/render" if post => render::render(call, Kind::Chat),
+        "/v1/completions/render" if post => render::render(call, Kind::Completions),
+        "/v1/responses/render" if post => render::render(call, Kind::Responses),
+        "/v1/messages/render" if post => render::render(call, Kind::Messages),
         "/tokenize" if post => side::tokenize(call),
         "/detokenize" if post => side::detokenize(call),
         "/v1/messages/count_tokens" if post => side::count_tokens(call),

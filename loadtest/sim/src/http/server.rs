@@ -64,7 +64,7 @@ impl Server {
         format!("http://{}", self.admin)
     }
 
-    /// Puts a fault in force and returns its number.
+    /// Puts a fault in force, unchecked, and returns its number.
     pub fn fault(&self, fault: Fault) -> u64 {
         self.shared.fault(fault)
     }

@@ -90,7 +90,12 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn new(config: Config) -> Self {
-        let engine = engine::Config { vocabulary: Some(tokenizer::vocabulary()), ..config.engine.clone() };
+        let engine = engine::Config {
+            vocabulary: Some(tokenizer::vocabulary()),
+            max_model_len: config.max_model_len,
+            slots: config.flavor == Flavor::LlamaCpp,
+            ..config.engine.clone()
+        };
         let engine = Engine::new(engine, config.seed);
         Self {
             driver: Arc::new(Driver::new(engine, config.time_scale)),

@@ -77,6 +77,20 @@ impl Sse {
         sse
     }
 
+    /// Waits until the first choice leaves the queue; returns the time it spent there.
+    pub(super) async fn admitted(&mut self) -> Option<Duration> {
+        match self.generation.next().await {
+            Some(Item::Scheduled { choice, cached, queued }) => {
+                self.scheduled(choice, cached);
+                Some(self.generation.wall(queued))
+            }
+            other => {
+                self.ahead = other;
+                None
+            }
+        }
+    }
+
     /// Waits for the first token; returns the time the first choice spent in the queue.
     pub(super) async fn first_token(&mut self) -> Option<Duration> {
         let mut queued = None;

@@ -61,6 +61,35 @@ async fn a_fault_with_an_unknown_kind_or_key_is_refused() {
 }
 
 #[tokio::test]
+async fn a_fault_that_makes_no_sense_is_refused_with_all_that_is_wrong() {
+    let server = start().await;
+    let body = json!({"kind": "slow", "factor": 1e18, "for_ms": u64::MAX, "probability": 0.5});
+    let reply = post(&server, "/admin/fault", body).await;
+    assert_eq!(reply.status, StatusCode::BAD_REQUEST);
+    assert_eq!(
+        reply.json()["error"],
+        "probability: means nothing to slow; factor: must be 0 to 1,000; for_ms: must be up to a year"
+    );
+    let reply = post(&server, "/admin/crash", json!({"down_ms": u64::MAX})).await;
+    assert_eq!(
+        (reply.status, &reply.json()["error"]),
+        (StatusCode::BAD_REQUEST, &json!("down_ms: must be up to a year"))
+    );
+    assert!(server.state().faults.is_empty());
+}
+
+#[tokio::test]
+async fn a_fault_may_be_posted_as_the_state_shows_it() {
+    let server = start().await;
+    post(&server, "/admin/fault", json!({"kind": "thermal", "for_ms": 60_000})).await;
+    let mut shown = get(&server, "/admin/state").await.json()["faults"][0].clone();
+    let keys = shown.as_object_mut().unwrap();
+    keys.remove("id");
+    keys.remove("left");
+    assert_eq!(post(&server, "/admin/fault", shown).await.status, StatusCode::OK);
+}
+
+#[tokio::test]
 async fn a_reset_forgets_everything_and_ends_what_runs() {
     let server = start_slow().await;
     let call = post(&server, "/v1/chat/completions", chat(10_000, ""));

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use hyper::{Method, StatusCode, Version};
-use spillway_sim::{Config, Fault, FaultKind, Server};
+use spillway_sim::{Config, Fault, FaultKind, Flavor, Server};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
@@ -247,6 +247,25 @@ async fn a_held_head_comes_with_the_first_token_and_knows_the_queue() {
     assert_ne!(reply.header("x-sim-queue-ms"), "");
     let early = post(&start().await, CHAT, chat(3, STREAM)).await;
     assert_eq!(early.header("x-sim-queue-ms"), "", "not known yet when the head leaves at once");
+}
+
+#[tokio::test]
+async fn the_head_of_a_stream_comes_at_once_from_vllm_and_with_the_slot_from_llama_cpp() {
+    for (flavor, waits) in [(Flavor::Vllm, false), (Flavor::LlamaCpp, true)] {
+        let engine = spillway_sim::engine::Config { max_seqs: 1, ..spillway_sim::engine::Preset::Fast.config() };
+        let config = Config { flavor, time_scale: 0.05, engine, ..Config::default() };
+        let server = Server::start(config).await.unwrap();
+        let first = raw_post(server.addr(), CHAT, &chat(10_000, STREAM)).await;
+        until(&server, "one runs", |state| state.running == 1).await;
+        let mut second = raw_post(server.addr(), CHAT, &chat(10_000, STREAM)).await;
+        until(&server, "one waits", |state| state.waiting == 1).await;
+        let silence = tokio::time::timeout(Duration::from_millis(100), second.peek(&mut [0; 64])).await;
+        assert_eq!(silence.is_err(), waits, "{flavor:?}: {silence:?}");
+        drop(first);
+        let said = read_until(&mut second, "\r\n\r\n").await;
+        assert!(said.starts_with("HTTP/1.1 200 OK"), "{said}");
+        assert_eq!(said.contains("x-sim-queue-ms"), waits, "{flavor:?}: {said}");
+    }
 }
 
 #[tokio::test]

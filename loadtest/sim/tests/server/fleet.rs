@@ -74,5 +74,52 @@ fn the_program_says_all_that_is_wrong_with_a_file() {
     let run = Command::new(env!("CARGO_BIN_EXE_model-sim")).arg("--fleet").arg(path).output().unwrap();
     let said = String::from_utf8_lossy(&run.stderr);
     assert!(!run.status.success());
-    assert!(said.contains("time_scale: must be more than 0") && said.contains("endpoints[0].count: must be"), "{said}");
+    assert!(
+        said.contains("time_scale: must be 0.001 to 10,000") && said.contains("endpoints[0].count: must be"),
+        "{said}"
+    );
+}
+
+#[test]
+fn options_are_checked_as_a_file_is_and_all_that_is_wrong_is_said_at_once() {
+    let most = "18446744073709551615";
+    let options = [
+        ["--time-scale", "1e300"],
+        ["--max-seqs", most],
+        ["--blocks", "1"],
+        ["--max-model-len", "0"],
+        ["--stream-interval", "0"],
+        ["--adapter", "sim-model"],
+        ["--replica", "a\nb"],
+    ];
+    let run = Command::new(env!("CARGO_BIN_EXE_model-sim")).args(options.concat()).output().unwrap();
+    let said = String::from_utf8_lossy(&run.stderr);
+    assert_eq!(run.status.code(), Some(1), "{said}");
+    for line in [
+        "time_scale: must be 0.001 to 10,000",
+        "max_seqs: must be 1 to 65,536",
+        "blocks: must be 2 to 100,000,000",
+        "max_model_len: must be 1 to 100,000,000",
+        "stream_interval: must be 1 to 100,000,000",
+        "adapters[0]: \"sim-model\" is there already",
+        "replica: must be the value of a header, up to 256 bytes",
+    ] {
+        assert!(said.lines().any(|said| said.ends_with(line)), "{line:?} is not in {said}");
+    }
+}
+
+#[tokio::test]
+async fn options_name_the_server_as_they_say() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_model-sim"))
+        .args(["--port", "0", "--replica", "alone", "--admin-port", "0", "--max-model-len", "50"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines: Vec<String> = BufReader::new(child.stdout.take().unwrap()).lines().take(2).map(Result::unwrap).collect();
+    let url = lines[0].strip_prefix("listening on ").unwrap();
+    let reply = send(request(Method::POST, &format!("{url}{CHAT}"), chat(51, ""))).await;
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(lines[1].starts_with("admin on http://127.0.0.1:"), "{lines:?}");
+    assert_eq!((reply.status, reply.header("x-sim-replica")), (StatusCode::BAD_REQUEST, "alone"));
 }

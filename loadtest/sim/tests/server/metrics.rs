@@ -59,6 +59,28 @@ async fn counters_and_histograms_agree_with_what_was_served() {
 }
 
 #[tokio::test]
+async fn token_buckets_end_at_the_longest_sequence() {
+    let server = Server::start(Config { max_model_len: 2_048, ..Config::default() }).await.unwrap();
+    let page = get(&server, "/metrics").await;
+    let bounds = |family: &str| -> Vec<&str> {
+        let lines = page.text().lines().filter(|line| line.starts_with(&format!("vllm:{family}_bucket{{")));
+        lines.map(|line| line.split("le=\"").nth(1).unwrap().split('"').next().unwrap()).collect()
+    };
+    // As recorded from a server of 2,048 tokens.
+    let recorded = ["1.0", "2.0", "5.0", "10.0", "20.0", "50.0", "100.0", "200.0", "500.0", "1000.0", "2000.0", "+Inf"];
+    for family in [
+        "request_prompt_tokens",
+        "request_generation_tokens",
+        "request_max_num_generation_tokens",
+        "request_params_max_tokens",
+        "request_prefill_kv_computed_tokens",
+    ] {
+        assert_eq!(bounds(family), recorded, "{family}");
+    }
+    assert_eq!(bounds("request_params_n"), ["1.0", "2.0", "5.0", "10.0", "20.0", "+Inf"]);
+}
+
+#[tokio::test]
 async fn gauges_show_load_and_return_to_zero_when_its_clients_leave() {
     let server = start_slow().await;
     let stream = raw_post(server.addr(), "/v1/chat/completions", &chat(10_000, STREAM)).await;

@@ -125,6 +125,23 @@ async fn the_surfaces_that_do_not_generate_answer_in_their_shapes() {
 }
 
 #[tokio::test]
+async fn a_rendered_prompt_is_what_is_generated_from_and_only_where_that_is_enabled() {
+    let closed = post(&start().await, "/v1/chat/completions/render", chat(1, "")).await;
+    assert_eq!(closed.status, StatusCode::FORBIDDEN);
+    assert_eq!(closed.json()["error"]["type"], "PermissionDeniedError");
+    let server = Server::start(Config { scale_out: true, ..Config::default() }).await.unwrap();
+    let rendered = post(&server, "/v1/chat/completions/render", chat(1, "")).await.json();
+    let answered = post(&server, "/v1/chat/completions", chat(1, "")).await.json();
+    let tokens = rendered["token_ids"].as_array().unwrap().len();
+    assert_eq!(answered["usage"]["prompt_tokens"], tokens);
+    let several = json!({"prompt": ["a b", "c"], "max_tokens": 1, "n": 2});
+    let several = post(&server, "/v1/completions/render", several).await.json();
+    let lengths: Vec<_> =
+        several.as_array().unwrap().iter().map(|one| one["token_ids"].as_array().unwrap().len()).collect();
+    assert_eq!(lengths, [2, 1], "one for each prompt, whatever the number of choices");
+}
+
+#[tokio::test]
 async fn a_response_is_found_only_where_it_was_made() {
     let (here, there) = (start().await, start().await);
     let made = post(&here, "/v1/responses", json!({"input": "x", "max_output_tokens": 1})).await.json();
@@ -152,6 +169,17 @@ async fn the_model_of_a_form_is_found_behind_a_large_file() {
     let mut call = request(Method::POST, &format!("{}/v1/audio/transcriptions", server.url()), form);
     call.headers_mut().insert("content-type", "multipart/form-data; boundary=b".parse().unwrap());
     assert_eq!(send(call).await.header("x-sim-model"), "whisper");
+}
+
+#[tokio::test]
+async fn a_request_without_a_limit_gets_no_more_than_its_prompt_leaves() {
+    let body = json!({"messages": [{"role": "user", "content": "hello there my friend"}]});
+    for (max_model_len, tokens) in [(100, Some(16)), (22, Some(16)), (21, Some(15)), (7, Some(1)), (6, None)] {
+        let server = Server::start(Config { max_model_len, ..Config::default() }).await.unwrap();
+        let reply = post(&server, "/v1/chat/completions", &body).await;
+        assert_eq!(reply.json()["usage"]["completion_tokens"].as_u64(), tokens, "{max_model_len}: {}", reply.text());
+        assert_eq!(reply.status == StatusCode::BAD_REQUEST, tokens.is_none());
+    }
 }
 
 #[tokio::test]
