@@ -3,9 +3,11 @@
 //! A scenario is a file: a fleet, a workload, loads and the bars it has to pass, written down before the run. A report is
 //! made of what clients saw and servers counted, and of nothing the gateway says of itself.
 
+pub mod limits;
 pub mod live;
 pub mod matrix;
 pub mod measure;
+pub mod problems;
 pub mod report;
 pub mod scenario;
 pub mod virtual_time;

@@ -1,12 +1,14 @@
 //! `spillway-bench`: routing compared, in virtual time and through running gateways.
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use clap::{Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
+use spillway_bench::limits::{argument, name, twice};
 use spillway_bench::live;
-use spillway_bench::matrix::{Matrix, POLICIES};
+use spillway_bench::matrix::{Matrix, POLICIES, policy};
 use spillway_bench::report::{self, Report};
 use spillway_bench::scenario::Scenario;
 
@@ -33,22 +35,22 @@ struct Routing {
     #[arg(long, default_value = "loadtest/scenarios")]
     scenarios: PathBuf,
     /// Ids of scenarios, comma-separated; all that have a short run, or with --full all.
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', value_parser = name)]
     only: Vec<String>,
     /// Every load of every scenario.
     #[arg(long)]
     full: bool,
     /// Policies, comma-separated.
-    #[arg(long, value_delimiter = ',', default_values_t = POLICIES.map(str::to_owned))]
+    #[arg(long, value_delimiter = ',', value_parser = policy, default_values_t = POLICIES.map(str::to_owned))]
     policies: Vec<String>,
-    /// How many seeds.
-    #[arg(long, default_value_t = 6)]
+    /// How many seeds, up to 1000.
+    #[arg(long, default_value_t = 6, value_parser = argument(1..=1_000_u64))]
     seeds: u64,
     /// Even seeds instead of odd ones: those that settings may be tuned on. What is reported comes from odd ones.
     #[arg(long)]
     tuning: bool,
     /// Threads; one a core by default.
-    #[arg(long)]
+    #[arg(long, value_parser = argument(1..=256_usize))]
     threads: Option<usize>,
     /// Folder to write to.
     #[arg(long, default_value = "target/routing")]
@@ -58,15 +60,25 @@ struct Routing {
     raw: bool,
 }
 
-fn main() -> Result<()> {
-    match Arguments::parse().command {
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
         Command::Routing(arguments) => routing(&arguments),
         Command::Live(arguments) => arguments.run(),
         Command::NullProxy(arguments) => arguments.run(),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
     }
 }
 
 fn routing(arguments: &Routing) -> Result<()> {
+    if let Some(policy) = twice(&arguments.policies) {
+        bail!("--policies: {policy} is there twice");
+    }
     let scenarios = Scenario::read_all(&arguments.scenarios)?;
     for id in &arguments.only {
         if !scenarios.iter().any(|scenario| scenario.id == *id) {
@@ -88,8 +100,9 @@ fn routing(arguments: &Routing) -> Result<()> {
         policies: arguments.policies.clone(),
         seeds: (0..arguments.seeds).map(|number| number * 2 + u64::from(!arguments.tuning)).collect(),
     };
+    ensure!(!matrix.is_empty(), "there is nothing to play: no scenario has a short run, and --full is not there");
     let threads = arguments.threads.or_else(|| std::thread::available_parallelism().ok().map(usize::from)).unwrap_or(1);
-    std::fs::create_dir_all(&arguments.out)?;
+    std::fs::create_dir_all(&arguments.out).with_context(|| format!("cannot make {}", arguments.out.display()))?;
     let bar = ProgressBar::new(matrix.len() as u64);
     let style = "{bar:40} {pos}/{len} runs, {elapsed} gone, {eta} to go  {msg}";
     bar.set_style(ProgressStyle::with_template(style)?);
@@ -108,4 +121,37 @@ fn routing(arguments: &Routing) -> Result<()> {
     println!("{}", report.table());
     println!("written to {}", arguments.out.display());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_argument_that_nothing_can_be_played_with_is_refused_with_the_reason() {
+        for (line, said) in [
+            ("routing --seeds 0", "must be 1 to 1000"),
+            ("routing --seeds 1000000", "must be 1 to 1000"),
+            ("routing --threads 0", "must be 1 to 256"),
+            ("routing --only B3,", "a comma too many"),
+            ("routing --policies ring,", "no policy \"\"; there are"),
+            ("routing --policies custom", "oracle"),
+            ("live --scenario S1 --repetitions 0", "must be 1 to 100"),
+            ("live --scenario S1 --repetitions 101", "must be 1 to 100"),
+            ("live --scenario S1 --time-scale 1e300", "must be 0.01 to 1000"),
+            ("live --scenario S1 --time-scale 1e-300", "must be 0.01 to 1000"),
+            ("live --scenario S1 --seconds nan", "must be 0.001 to 604800"),
+            ("live --scenario S1 --seconds -1", "must be 0.001 to 604800"),
+            ("live --scenario S1 --seconds inf", "must be 0.001 to 604800"),
+            ("live --scenario S1 --patience 18446744073709551615", "must be 0 to 86400"),
+            ("live --scenario S1 --policies adaptiv", "no policy \"adaptiv\""),
+            ("live --scenario S1 --arms direct,", "a comma too many"),
+        ] {
+            let arguments = ["spillway-bench"].into_iter().chain(line.split(' '));
+            let error = Arguments::try_parse_from(arguments).expect_err(line).to_string();
+            assert!(error.contains(said), "{line}: {error}");
+        }
+        assert!(Arguments::try_parse_from(["spillway-bench", "routing"]).is_ok(), "defaults are inside the limits");
+        assert!(Arguments::try_parse_from(["spillway-bench", "live", "--scenario", "S1"]).is_ok(), "here too");
+    }
 }

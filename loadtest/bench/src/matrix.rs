@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use spillway_picker::config::{Affinity, Policy};
+use spillway_picker::registry::Registry;
 use spillway_sim::fleet::pace;
 
 use crate::measure::{Counted, Objective, Outcome, Summary, Window};
@@ -33,6 +34,17 @@ pub const POLICIES: [&str; 10] = [
     "random",
     "oracle",
 ];
+
+/// A policy that can be played, by its name: one of the picker's, or the oracle.
+pub fn policy(name: &str) -> Result<String, String> {
+    let registry = Registry::default();
+    let known: Vec<&str> = registry.policies().chain(["oracle"]).collect();
+    if known.contains(&name) {
+        Ok(name.to_owned())
+    } else {
+        Err(format!("no policy {name:?}; there are {}", known.join(", ")))
+    }
+}
 
 /// What is to be played.
 #[derive(Clone, Debug)]
@@ -116,10 +128,10 @@ impl Matrix {
         let mut rows: Vec<Row> = rows.into_inner().unwrap_or_else(PoisonError::into_inner);
         let scenarios = self.scenarios.iter().enumerate().map(|(place, (scenario, _))| (scenario.id.as_str(), place));
         let place_of: BTreeMap<&str, usize> = scenarios.collect();
-        let policy = |name: &str| self.policies.iter().position(|known| known == name);
+        let place = |name: &str| self.policies.iter().position(|known| known == name);
         rows.sort_by(|one, two| {
             let key = |row: &Row| (place_of.get(row.scenario.as_str()).copied(), row.load.clone());
-            let rest = |row: &Row| (policy(&row.policy).unwrap_or(usize::MAX), row.seed);
+            let rest = |row: &Row| (place(&row.policy).unwrap_or(usize::MAX), row.seed);
             key(one).cmp(&key(two)).then_with(|| rest(one).cmp(&rest(two)))
         });
         Ok(rows)
@@ -207,4 +219,19 @@ fn summarize(run: &Run, warm_up: Duration, prompt_tokens: impl Fn(usize) -> u32)
     let window = Window { from: warm_up, until: run.end };
     let outcomes: &[Outcome] = &run.outcomes;
     Summary::new(outcomes, window, run.endpoints.len(), counted, Objective::default(), prompt_tokens)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_policy_is_refused_with_the_list_of_them() {
+        for name in POLICIES {
+            assert_eq!(policy(name), Ok(name.to_owned()));
+        }
+        let said = policy("custom").unwrap_err();
+        assert!(said.contains("no policy \"custom\"") && said.ends_with("oracle"), "{said}");
+        assert!(!said.contains(", custom"), "it has no setting to run with: {said}");
+    }
 }

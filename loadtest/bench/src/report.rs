@@ -43,9 +43,10 @@ impl Report {
 
     /// Writes `runs.csv`, `summary.json`, `README.md` and the plots into a folder.
     pub fn write(&self, folder: &Path) -> Result<()> {
-        fs::create_dir_all(folder)?;
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
         let write = |name: &str, text: String| {
-            fs::write(folder.join(name), text).with_context(|| format!("cannot write {name} in {}", folder.display()))
+            let path = folder.join(name);
+            fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
         };
         write("runs.csv", self.csv()?)?;
         write("summary.json", serde_json::to_string_pretty(&self.json())? + "\n")?;

@@ -4,16 +4,19 @@
 //! nothing in a file tunes one of them, save `affinity.concurrency` where a limit is what the scenario is about.
 
 mod bar;
+mod read;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Deserialize;
 use spillway_sim::fleet::{Group, TimedFault};
 
 pub use bar::{Bar, Verdict};
+pub use read::Unusable;
 
+use crate::limits::{MOST_ENDPOINTS, MOST_VIEWS, POOL, REQUESTS, SCRAPE, SHARE, TIME, TOKENS, twice};
+use crate::problems::Problems;
 use crate::workload::{Arrivals, Workload};
 
 /// A scenario as its file has it.
@@ -31,7 +34,7 @@ pub struct Scenario {
     /// Weight that gateways are told, one for each group; all 1 by default.
     #[serde(default)]
     pub weights: Vec<f64>,
-    /// What goes wrong, as a fleet file has it. In virtual time only speeds go wrong.
+    /// What goes wrong, as a fleet file has it. Only speeds, since nothing else goes wrong in virtual time.
     #[serde(default)]
     pub faults: Vec<TimedFault>,
     /// Length of a run, seconds.
@@ -79,36 +82,35 @@ const fn quarter() -> f64 {
     0.25
 }
 
-/// Why a scenario cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum Unusable {
-    /// The file, or the folder, cannot be read.
-    #[error("{path}: {source}")]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// It is no scenario.
-    #[error("{path}: {source}")]
-    Malformed {
-        /// The file.
-        path: PathBuf,
-        /// Why, with line and column where known.
-        source: serde_yaml::Error,
-    },
-    /// It makes no sense.
-    #[error("{path}: {}", problems.join("; "))]
-    Senseless {
-        /// The file.
-        path: PathBuf,
-        /// All that is wrong.
-        problems: Vec<String>,
-    },
-}
-
 impl Load {
+    fn check(&self, scenario: &Scenario, problems: &mut Problems) {
+        problems.inside("arrivals", |problems| self.arrivals.check(problems));
+        if scenario.requests.classes.is_empty() && !matches!(self.arrivals, Arrivals::Replay(_)) {
+            problems.add("arrivals", "need requests.classes, of which there is none");
+        }
+        problems.within("gateways", self.gateways as f64, 1.0..=1_000.0);
+        let endpoints = scenario.endpoints();
+        if self.gateways.saturating_mul(endpoints) > MOST_VIEWS {
+            let views = format_args!("{} times {endpoints} endpoints, at most {MOST_VIEWS}", self.gateways);
+            problems.add("gateways", views);
+        }
+        if self.scrape != 0.0 && !SCRAPE.contains(&self.scrape) {
+            let (least, most) = (SCRAPE.start(), SCRAPE.end());
+            problems.add("scrape", format_args!("must be 0 for never, or {least} to {most}, not {}", self.scrape));
+        }
+    }
+
+    /// Checks what follows from values that are all right.
+    fn check_size(&self, scenario: &Scenario, problems: &mut Problems) {
+        let expected = self.arrivals.requests(scenario.horizon, scenario.requests.requests_per_arrival());
+        problems.within("arrivals: requests expected", expected, REQUESTS);
+        let tokens = match &self.arrivals {
+            Arrivals::Replay(replay) => replay.prompt_tokens(scenario.horizon()),
+            _ => expected * scenario.requests.tokens_per_request(),
+        };
+        problems.within("arrivals: prompt tokens expected", tokens, TOKENS);
+    }
+
     /// Time between two reads of a metrics page.
     pub fn scrape(&self) -> Option<Duration> {
         (self.scrape > 0.0).then(|| Duration::from_secs_f64(self.scrape))
@@ -116,72 +118,69 @@ impl Load {
 }
 
 impl Scenario {
-    /// All scenarios of a folder, in the order of their files' names.
-    pub fn read_all(folder: &Path) -> Result<Vec<Self>, Unusable> {
-        let unreadable = |source| Unusable::Unreadable { path: folder.to_owned(), source };
-        let mut paths = Vec::new();
-        for entry in std::fs::read_dir(folder).map_err(unreadable)? {
-            let path = entry.map_err(unreadable)?.path();
-            if path.extension().is_some_and(|extension| extension == "yaml") {
-                paths.push(path);
+    /// Everything that is wrong with it, each with its place in the file.
+    pub fn problems(&self) -> Vec<String> {
+        let mut problems = Problems::default();
+        if self.id.is_empty() {
+            problems.add("id", "must not be empty");
+        }
+        self.check_fleet(&mut problems);
+        problems.within("horizon", self.horizon, TIME);
+        problems.within("warm_up", self.warm_up, 0.0..=0.99);
+        problems.within("concurrency", f64::from(self.concurrency.unwrap_or(1)), POOL);
+        problems.inside("requests", |problems| self.requests.check(problems));
+        self.check_loads(&mut problems);
+        problems.each("bars", &self.bars, |bar, problems| bar.check(&self.loads, problems));
+        problems.into_vec()
+    }
+
+    fn check_fleet(&self, problems: &mut Problems) {
+        problems.each("fleet", &self.fleet, |group, problems| problems.extend(group.problems()));
+        match self.endpoints() {
+            0 => problems.add("fleet", "there is no endpoint"),
+            count if count > MOST_ENDPOINTS => {
+                problems.add("fleet", format_args!("{count} endpoints, at most {MOST_ENDPOINTS}"));
+            }
+            _ => {}
+        }
+        for (number, weight) in self.weights.iter().enumerate() {
+            problems.within(&format!("weights[{number}]"), *weight, SHARE);
+        }
+        let (weights, groups) = (self.weights.len(), self.fleet.len());
+        if weights != 0 && weights != groups {
+            problems.add("weights", format_args!("{weights} for {groups} groups of the fleet"));
+        }
+        problems.each("faults", &self.faults, |fault, problems| {
+            problems.extend(fault.problems(self.endpoints()));
+            if !fault.fault.kind.is_of_speed() {
+                problems.add("kind", "virtual time plays only faults of speed: slow, thermal, warm_up, adapter_slow");
+            }
+        });
+    }
+
+    fn check_loads(&self, problems: &mut Problems) {
+        if self.loads.is_empty() {
+            problems.add("loads", "there is none");
+        }
+        for (name, load) in &self.loads {
+            problems.inside(format_args!("loads.{name}"), |problems| load.check(self, problems));
+        }
+        if problems.is_empty() {
+            for (name, load) in &self.loads {
+                problems.inside(format_args!("loads.{name}"), |problems| load.check_size(self, problems));
             }
         }
-        paths.sort();
-        paths.iter().map(|path| Self::read(path)).collect()
-    }
-
-    /// The scenario of a file.
-    pub fn read(path: &Path) -> Result<Self, Unusable> {
-        let text =
-            std::fs::read_to_string(path).map_err(|source| Unusable::Unreadable { path: path.to_owned(), source })?;
-        let document = serde_yaml::Deserializer::from_str(&text);
-        let scenario: Self = serde_yaml::with::singleton_map_recursive::deserialize(document)
-            .map_err(|source| Unusable::Malformed { path: path.to_owned(), source })?;
-        let problems = scenario.problems();
-        if problems.is_empty() { Ok(scenario) } else { Err(Unusable::Senseless { path: path.to_owned(), problems }) }
-    }
-
-    /// Everything that is wrong with it.
-    fn problems(&self) -> Vec<String> {
-        let mut problems: Vec<String> = Vec::new();
-        let mut note = |place: String, result: Result<(), String>| {
-            problems.extend(result.err().map(|problem| format!("{place}: {problem}")));
-        };
-        let positive = |value: f64| if value > 0.0 { Ok(()) } else { Err(format!("must be positive, not {value}")) };
-        note("horizon".to_owned(), positive(self.horizon));
-        note("requests".to_owned(), self.requests.check());
-        for (name, load) in &self.loads {
-            note(format!("loads.{name}"), load.arrivals.check().and(positive(load.gateways as f64)));
+        for name in self.short.iter().filter(|name| !self.loads.contains_key(*name)) {
+            problems.add("short", format_args!("no load {name}"));
         }
-        let known = |name: &String| if self.loads.contains_key(name) { Ok(()) } else { Err(format!("no load {name}")) };
-        for name in &self.short {
-            note("short".to_owned(), known(name));
+        if let Some(name) = twice(&self.short) {
+            problems.add("short", format_args!("{name} is there twice"));
         }
-        for bar in &self.bars {
-            note("bars".to_owned(), known(&bar.load).and(bar.check()));
-        }
-        for (number, group) in self.fleet.iter().enumerate() {
-            problems.extend(group.problems().into_iter().map(|problem| format!("fleet[{number}].{problem}")));
-        }
-        for (number, fault) in self.faults.iter().enumerate() {
-            let found = fault.problems(self.endpoints());
-            problems.extend(found.into_iter().map(|problem| format!("faults[{number}].{problem}")));
-        }
-        if !self.weights.is_empty() && self.weights.len() != self.fleet.len() {
-            problems.push("weights: wants one for each group of the fleet".to_owned());
-        }
-        if self.endpoints() == 0 {
-            problems.push("fleet: has no endpoint".to_owned());
-        }
-        if !(0.0..1.0).contains(&self.warm_up) {
-            problems.push(format!("warm_up: must be a part of the run, not {}", self.warm_up));
-        }
-        problems
     }
 
     /// Number of endpoints.
     pub fn endpoints(&self) -> usize {
-        self.fleet.iter().map(|group| group.count).sum()
+        self.fleet.iter().fold(0, |count, group| count.saturating_add(group.count))
     }
 
     /// Length of a run.
@@ -202,45 +201,4 @@ impl Scenario {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_scenario_in_the_repository_can_be_used() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios");
-        for (folder, least) in [(folder.clone(), 25), (folder.join("orientation"), 6)] {
-            let scenarios = Scenario::read_all(&folder).unwrap_or_else(|error| panic!("{error}"));
-            let mut ids: Vec<_> = scenarios.iter().map(|scenario| scenario.id.as_str()).collect();
-            ids.sort_unstable();
-            let count = ids.len();
-            ids.dedup();
-            assert!(count >= least && ids.len() == count, "each id once: {ids:?}");
-        }
-    }
-
-    #[test]
-    fn all_that_is_wrong_is_said_at_once() {
-        let folder = std::env::temp_dir().join(format!("spillway-scenario-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let path = folder.join("wrong.yaml");
-        let text = "
-id: X
-title: x
-claim: x
-fleet: []
-horizon: -1
-requests: {classes: [{prompts: {message: {fixed: 5}}, output: {fixed: -1}}]}
-loads: {main: {arrivals: {poisson: 0}}}
-short: [other]
-";
-        std::fs::write(&path, text).unwrap();
-        let said = Scenario::read(&path).unwrap_err().to_string();
-        for part in ["horizon", "fixed must not be negative", "loads.main: rate", "no load other", "no endpoint"] {
-            assert!(said.contains(part), "{part} is not in: {said}");
-        }
-        std::fs::write(&path, text.replace("title", "titel")).unwrap();
-        let said = Scenario::read(&path).unwrap_err().to_string();
-        assert!(said.contains("titel"), "an unknown key is named: {said}");
-        std::fs::remove_dir_all(&folder).unwrap();
-    }
-}
+mod tests;

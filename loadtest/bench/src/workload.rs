@@ -5,6 +5,7 @@ mod arrivals;
 mod generate;
 mod prompts;
 pub mod random;
+pub mod replay;
 pub mod text;
 pub mod trace;
 
@@ -14,13 +15,18 @@ pub use amount::{Amount, Part};
 pub use arrivals::Arrivals;
 pub use generate::generate;
 pub use prompts::{Documents, Level, Prompts, Turns};
+pub use replay::Replay;
 pub use trace::{Request, Start, Trace};
+
+use crate::limits::{ADAPTERS, POOL, SHARE, ZIPF};
+use crate::problems::Problems;
 
 /// What requests are like, apart from when they come.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
-    /// Kinds of requests.
+    /// Kinds of requests; a load that is a recording needs none.
+    #[serde(default)]
     pub classes: Vec<Class>,
     /// LoRA adapters; none by default.
     #[serde(default)]
@@ -69,23 +75,41 @@ const fn all_standard() -> [f64; 3] {
 }
 
 impl Workload {
-    /// What is wrong with it, if anything.
-    pub fn check(&self) -> Result<(), String> {
-        if self.classes.is_empty() {
-            return Err("a workload needs at least one class of requests".to_owned());
-        }
-        for class in &self.classes {
-            if !class.share.is_finite() || class.share <= 0.0 {
-                return Err(format!("share must be positive, not {}", class.share));
+    /// Says what is wrong with it.
+    pub fn check(&self, problems: &mut Problems) {
+        problems.each("classes", &self.classes, |class, problems| {
+            problems.within("share", class.share, SHARE);
+            problems.inside("prompts", |problems| class.prompts.check(problems));
+            problems.inside("output", |problems| class.output.check(problems));
+        });
+        for (key, choice, limits) in [("adapters", &self.adapters, ADAPTERS), ("tenants", &self.tenants, POOL)] {
+            if let Some(Choice { pool, zipf }) = choice {
+                problems.inside(key, |problems| {
+                    problems.within("pool", *pool as f64, limits);
+                    problems.within("zipf", *zipf, ZIPF);
+                });
             }
-            class.prompts.check()?;
-            class.output.check()?;
         }
-        let total: f64 = self.priorities.iter().sum();
-        if self.priorities.iter().any(|share| *share < 0.0) || total <= 0.0 {
-            return Err("priorities are three shares, none negative and not all zero".to_owned());
+        for (number, share) in self.priorities.iter().enumerate() {
+            problems.within(&format!("priorities[{number}]"), *share, 0.0..=*SHARE.end());
         }
-        Ok(())
+        if self.priorities.iter().all(|share| *share == 0.0) {
+            problems.add("priorities", "all three are zero");
+        }
+        problems.within("streaming", self.streaming, 0.0..=1.0);
+    }
+
+    /// Requests that one arrival brings on the average.
+    pub fn requests_per_arrival(&self) -> f64 {
+        let shares: f64 = self.classes.iter().map(|class| class.share).sum();
+        self.classes.iter().map(|class| class.prompts.requests_per_arrival() * class.share / shares).sum()
+    }
+
+    /// Tokens of a prompt on the average, over all requests.
+    pub fn tokens_per_request(&self) -> f64 {
+        let share = |class: &Class| class.share * class.prompts.requests_per_arrival();
+        let shares: f64 = self.classes.iter().map(share).sum();
+        self.classes.iter().map(|class| class.prompts.tokens(class.output.mean()) * share(class) / shares).sum()
     }
 }
 

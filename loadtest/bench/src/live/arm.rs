@@ -73,6 +73,9 @@ impl FromStr for Arm {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        if text.is_empty() {
+            return Err("an arm is empty; is there a comma too many?".to_owned());
+        }
         let (name, rest) = text.split_once(':').unwrap_or((text, ""));
         let Some((_, kind)) = KINDS.iter().find(|(known, _)| *known == name) else {
             let known: Vec<_> = KINDS.iter().map(|(name, _)| *name).collect();
@@ -121,6 +124,7 @@ mod tests {
     #[test]
     fn what_is_no_arm_is_refused_with_the_reason() {
         for (text, reason) in [
+            ("", "a comma too many"),
             ("haproxy:leastconn", "none of spillway"),
             ("nginx", "needs a policy"),
             ("direct:round_robin", "decides nothing"),

@@ -1,25 +1,20 @@
 //! Says when a request is due, to a few microseconds.
 //!
-//! tokio's timers count in milliseconds, which at a time scale of 4 would be four model milliseconds. So the clock sleeps
-//! until shortly before, and then gives way in a loop until the time has come. It does so among the other tasks, not in a
-//! thread of its own: on a core that two threads want, the kernel lets one wait for the other for milliseconds.
+//! It waits among the other tasks, not in a thread of its own: on a core that two threads want, the kernel lets one wait for
+//! the other for milliseconds.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::future::pending;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use tokio::task::yield_now;
-use tokio::time::sleep_until;
-
-/// How long before a request is due the sleep ends: 2 ms by which it may be late, since timer and poll each round up to a
-/// millisecond, and 300 us.
-const BEFORE: Duration = Duration::from_micros(2_300);
+use spillway_sim::Timer;
 
 /// The times that are to come, each with a number.
 #[derive(Debug, Default)]
 pub(super) struct Clock {
     times: BinaryHeap<Reverse<(Instant, usize)>>,
+    timer: Timer,
 }
 
 impl Clock {
@@ -31,12 +26,7 @@ impl Clock {
     /// Waits for the next time; for ever, when there is none. To be dropped and asked again when a time has been added.
     pub(super) async fn next(&mut self) -> (Instant, usize) {
         let Some(&Reverse((time, number))) = self.times.peek() else { return pending().await };
-        if let Some(early) = time.checked_sub(BEFORE) {
-            sleep_until(early.into()).await;
-        }
-        while Instant::now() < time {
-            yield_now().await;
-        }
+        self.timer.until(time).await;
         self.times.pop();
         (time, number)
     }
@@ -44,6 +34,8 @@ impl Clock {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[tokio::test]

@@ -17,7 +17,8 @@ use super::process::version;
 use super::relay;
 use super::report::Report;
 use super::run::Session;
-use crate::matrix::Matrix;
+use crate::limits::{TIME, argument, name, twice};
+use crate::matrix::{Matrix, policy};
 use crate::measure::Summary;
 use crate::scenario::Scenario;
 use crate::virtual_time::MODEL;
@@ -37,13 +38,19 @@ pub struct Live {
     #[arg(long, default_value = "loadtest/scenarios")]
     scenarios: PathBuf,
     /// Id of the scenario.
-    #[arg(long)]
+    #[arg(long, value_parser = name)]
     scenario: String,
     /// Name of the load; the first of the short run by default.
-    #[arg(long)]
+    #[arg(long, value_parser = name)]
     load: Option<String>,
     /// Policies of the gateway, comma-separated.
-    #[arg(long, value_delimiter = ',', default_value = "adaptive,round_robin", conflicts_with = "arms")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_parser = policy,
+        default_value = "adaptive,round_robin",
+        conflicts_with = "arms"
+    )]
     policies: Vec<String>,
     /// Instead of policies: arms, comma-separated, such as `spillway:adaptive`, `vllm-router:cache_aware`,
     /// `sglang-router:cache_aware+balance-abs-threshold=8`, `envoy:least_request`, `nginx:least_conn`, `direct`.
@@ -53,16 +60,16 @@ pub struct Live {
     #[arg(long)]
     controls: bool,
     /// How often each arm is played; every second time in the reverse order.
-    #[arg(long, default_value_t = 2)]
+    #[arg(long, default_value_t = 2, value_parser = argument(1..=100_usize))]
     repetitions: usize,
-    /// Model seconds a second.
-    #[arg(long, default_value_t = 4.0)]
+    /// Model seconds a second, 0.01 to 1000.
+    #[arg(long, default_value_t = 4.0, allow_negative_numbers = true, value_parser = argument(0.01..=1_000.0))]
     time_scale: f64,
     /// Decides the trace.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Model seconds to play, instead of what the scenario says.
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true, value_parser = argument(TIME))]
     seconds: Option<f64>,
     /// The gateway's program.
     #[arg(long, default_value = "target/release/spillway")]
@@ -70,8 +77,8 @@ pub struct Live {
     /// Folder of the peers' programs, before PATH.
     #[arg(long, default_value = "target/peers/bin")]
     peers_bin: PathBuf,
-    /// Longest wait before each arm for a time in which nobody else uses the machine, seconds.
-    #[arg(long, default_value_t = 0)]
+    /// Longest wait before each arm for a time in which nobody else uses the machine, seconds, up to a day.
+    #[arg(long, default_value_t = 0, value_parser = argument(0..=86_400_u64))]
     patience: u64,
     /// Pins nobody to a core. By default load and servers have the first core, what stands between the second.
     #[arg(long)]
@@ -104,7 +111,7 @@ impl Live {
     pub fn run(self) -> Result<()> {
         let arms = self.arms()?;
         let (scenario, load) = self.scenario()?;
-        ensure!(self.time_scale > 0.0 && self.time_scale.is_finite(), "--time-scale must be more than 0");
+        std::fs::create_dir_all(&self.out).with_context(|| format!("cannot make {}", self.out.display()))?;
         let in_virtual_time = self.in_virtual_time(&scenario, &load, &arms)?;
         let most = in_virtual_time.values().map(|summary| summary.token_rate).fold(0.0, f64::max);
         let interval = (most * self.time_scale / MOST_EVENTS).ceil().max(1.0) as u32;
@@ -154,9 +161,13 @@ impl Live {
         if self.controls {
             arms.extend([Kind::NullProxy, Kind::Direct].map(Arm::control));
         }
-        let known = |arm: &&Arm| arm.kind == Kind::Spillway && arm.policy == "oracle";
-        ensure!(!arms.iter().any(|arm| known(&arm)), "oracle sees into servers, which no gateway can");
-        ensure!(!arms.is_empty(), "there is nothing to play");
+        for arm in arms.iter().filter(|arm| arm.kind == Kind::Spillway) {
+            policy(&arm.policy).map_err(anyhow::Error::msg)?;
+            ensure!(arm.policy != "oracle", "oracle sees into servers, which no gateway can");
+        }
+        if let Some(arm) = twice(&arms) {
+            bail!("{arm} is to be played twice; --repetitions says how often");
+        }
         Ok(arms)
     }
 
@@ -167,8 +178,9 @@ impl Live {
         let mut scenario =
             found.with_context(|| format!("no scenario {}; there are {}", self.scenario, known.join(", ")))?;
         if let Some(seconds) = self.seconds {
-            ensure!(seconds > 0.0 && seconds.is_finite(), "--seconds must be more than 0");
             scenario.horizon = seconds;
+            let problems = scenario.problems();
+            ensure!(problems.is_empty(), "with --seconds {seconds}, {}: {}", scenario.id, problems.join("; "));
         }
         let first = scenario.short.first().or(scenario.loads.keys().next()).cloned();
         let load = self.load.clone().or(first).context("the scenario has no load")?;
@@ -196,11 +208,10 @@ impl Live {
         let trace = generate(&scenario.requests, &asked.arrivals, scenario.horizon(), self.seed);
         let adapters = scenario.adapters();
         let model = |adapter: Option<usize>| adapter.map_or(MODEL.to_owned(), |number| adapters[number].to_string());
-        std::fs::create_dir_all(&self.out).with_context(|| format!("cannot make {}", self.out.display()))?;
         let setting = Setting {
             gateway: self.gateway.clone(),
             programs: Programs::new(&self.peers_bin),
-            folder: self.out.canonicalize()?,
+            folder: self.out.canonicalize().with_context(|| format!("cannot find {}", self.out.display()))?,
             core: cores.pinned.map(|(_, theirs)| theirs),
             gateways: asked.gateways,
             scrape: asked.scrape().map(|interval| interval.div_f64(self.time_scale)),

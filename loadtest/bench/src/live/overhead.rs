@@ -1,8 +1,8 @@
 //! What a gateway adds to the first token, by the clock, measured shortly before the run.
 //!
 //! The same request goes straight to a server that takes no time to speak of, and through the gateway, in turn. What a
-//! newcomer gets wrong: servers answer when a timer of whole milliseconds says so. Sent at times that keep step with it,
-//! all answers would seem to take the same; so times are random.
+//! newcomer gets wrong: sent at times that keep step with a timer on the way, all answers would seem to take the same; so
+//! times are random.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};

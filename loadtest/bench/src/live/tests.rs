@@ -65,6 +65,34 @@ async fn over_http(scenario: &Scenario, trace: &Trace) -> (Vec<Seen>, Instant) {
     (load.play(&clients, Deal::Turns(0), origin, 1.0).await, origin)
 }
 
+/// Times to first token here and there of the requests that ended in both; their tokens have to be equal.
+fn times(
+    scenario: &Scenario,
+    trace: &Trace,
+    expected: &[Outcome],
+    (seen, origin): (Vec<Seen>, Instant),
+) -> [Vec<f64>; 2] {
+    assert!(seen.iter().all(|seen| seen.failure.is_none()), "{:?}", seen.iter().find(|seen| seen.failure.is_some()));
+    let scale = Scale { origin, factor: 1.0, overhead: Duration::ZERO };
+    let (mut here, mut there, mut cached) = (Vec::new(), Vec::new(), 0);
+    for seen in seen.iter().filter(|seen| seen.completed) {
+        let usage = seen.usage.expect("the last event has usage");
+        // Those near the horizon may end on one side only.
+        let Some(outcome) = expected.iter().find(|outcome| outcome.request == seen.request && outcome.completed) else {
+            continue;
+        };
+        assert_eq!(usage.completion, trace.requests[seen.request].output);
+        assert_eq!(usage.cached, outcome.cached, "tokens of request {} that were cached", seen.request);
+        cached += usage.cached;
+        here.push(scale.outcome(seen, 1).ttft(scenario.horizon()).as_secs_f64());
+        there.push(outcome.ttft(scenario.horizon()).as_secs_f64());
+    }
+    assert!(here.len() > 20 && cached > 10_000, "{} requests, {cached} tokens cached", here.len());
+    here.sort_by(f64::total_cmp);
+    there.sort_by(f64::total_cmp);
+    [here, there]
+}
+
 #[tokio::test]
 async fn one_server_over_http_does_what_it_does_in_virtual_time() {
     let scenario = scenario();
@@ -72,35 +100,26 @@ async fn one_server_over_http_does_what_it_does_in_virtual_time() {
     let trace = generate(&scenario.requests, &load.arrivals, scenario.horizon(), 1);
     let prompts: Vec<Rendered> = trace.requests.iter().map(|request| render(&trace, request, MODEL)).collect();
     let expected = in_virtual_time(&scenario, &trace, &prompts);
-    let (seen, origin) = over_http(&scenario, &trace).await;
 
-    let scale = Scale { origin, factor: 1.0, overhead: Duration::ZERO };
-    let (mut there, mut here, mut cached) = (Vec::new(), Vec::new(), 0);
-    for seen in seen.iter().filter(|seen| seen.completed) {
-        let usage = seen.usage.expect("the last event has usage");
-        assert_eq!(usage.prompt as usize, prompts[seen.request].tokens.len(), "prompt of request {}", seen.request);
-        assert_eq!(usage.completion, trace.requests[seen.request].output);
-        // Those near the horizon may end on one side only.
-        let Some(outcome) = expected.iter().find(|outcome| outcome.request == seen.request && outcome.completed) else {
-            continue;
-        };
-        assert_eq!(usage.cached, outcome.cached, "tokens of request {} that were cached", seen.request);
-        cached += usage.cached;
-        there.push(outcome.ttft(Duration::MAX).as_secs_f64());
-        here.push(scale.outcome(seen, 1).ttft(Duration::MAX).as_secs_f64());
+    // Tokens have to be equal each time. Times depend on what else the machine does; were they wrong by themselves, they
+    // would be so each time.
+    let mut off = Vec::new();
+    for _ in 0..4 {
+        let played = over_http(&scenario, &trace).await;
+        for seen in played.0.iter().filter(|seen| seen.completed) {
+            let prompt = seen.usage.expect("the last event has usage").prompt;
+            assert_eq!(prompt as usize, prompts[seen.request].tokens.len(), "prompt of request {}", seen.request);
+        }
+        let [here, there] = times(&scenario, &trace, &expected, played);
+        let beyond = [0.5, 0.95].into_iter().find_map(|share| {
+            let (here, there) = (quantile(&here, share), quantile(&there, share));
+            let is_off = (here - there).abs() > (0.03 * there).max(0.002);
+            is_off.then(|| format!("quantile {share}: {here:.4} s over HTTP, {there:.4} s in virtual time"))
+        });
+        match beyond {
+            Some(beyond) => off.push(beyond),
+            None => return,
+        }
     }
-    assert!(seen.iter().all(|seen| seen.failure.is_none()), "{:?}", seen.iter().find(|seen| seen.failure.is_some()));
-    assert!(here.len() > 20 && cached > 10_000, "{} requests, {cached} tokens cached", here.len());
-
-    // A machine that is busy with other things makes some requests late, not half of them.
-    here.sort_by(f64::total_cmp);
-    there.sort_by(f64::total_cmp);
-    for (share, part, least) in [(0.5, 0.03, 0.002), (0.95, 0.10, 0.010)] {
-        let (here, there) = (quantile(&here, share), quantile(&there, share));
-        let off = (here - there).abs();
-        assert!(
-            off <= (part * there).max(least),
-            "quantile {share}: {here:.4} s over HTTP, {there:.4} s in virtual time"
-        );
-    }
+    panic!("more than 3 % and 2 ms off each time: {off:?}");
 }

@@ -14,24 +14,31 @@ pub fn quantile(sorted: &[f64], share: f64) -> f64 {
     sorted[below] + (sorted[above] - sorted[below]) * (place - below as f64)
 }
 
-/// A mean with its 95 % interval over seeds.
+/// A mean with its 95 % interval over seeds. One seed has no interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// Mean.
     pub mean: f64,
     /// Lower end.
-    pub low: f64,
+    pub low: Option<f64>,
     /// Upper end.
-    pub high: f64,
+    pub high: Option<f64>,
 }
 
-/// Mean and t interval of values that are independent and roughly normal. With one value the interval is that value.
+impl Interval {
+    /// Both ends.
+    pub fn ends(self) -> Option<(f64, f64)> {
+        self.low.zip(self.high)
+    }
+}
+
+/// Mean and t interval of values that are independent and roughly normal.
 pub fn interval(values: &[f64]) -> Interval {
     let count = values.len().max(1) as f64;
     let mean = values.iter().sum::<f64>() / count;
     let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0).max(1.0);
-    let half = if values.len() < 2 { 0.0 } else { t95(values.len() - 1) * (variance / count).sqrt() };
-    Interval { mean, low: mean - half, high: mean + half }
+    let half = (values.len() > 1).then(|| t95(values.len() - 1) * (variance / count).sqrt());
+    Interval { mean, low: half.map(|half| mean - half), high: half.map(|half| mean + half) }
 }
 
 /// How many times `ours` is `theirs`, over pairs of the same seed: the geometric mean of the ratios with a t interval in
@@ -42,7 +49,7 @@ pub fn paired_ratio(ours: &[f64], theirs: &[f64]) -> Option<Interval> {
         return None;
     }
     let Interval { mean, low, high } = interval(&logs);
-    Some(Interval { mean: mean.exp(), low: low.exp(), high: high.exp() })
+    Some(Interval { mean: mean.exp(), low: low.map(f64::exp), high: high.map(f64::exp) })
 }
 
 /// Two-sided 95 % quantile of Student's t. Source: any table; past 30 degrees the normal one is near enough.
@@ -72,11 +79,16 @@ mod tests {
         let mut random = Random::new(1, "coverage");
         let covered = (0..4_000).filter(|_| {
             let values: Vec<f64> = (0..6).map(|_| 5.0 + random.normal()).collect();
-            let interval = interval(&values);
-            interval.low <= 5.0 && 5.0 <= interval.high
+            interval(&values).ends().is_some_and(|(low, high)| low <= 5.0 && 5.0 <= high)
         });
         let share = covered.count() as f64 / 4_000.0;
         assert!((share - 0.95).abs() < 0.012, "{share}");
+    }
+
+    #[test]
+    fn one_seed_has_no_interval() {
+        assert_eq!(interval(&[5.0]), Interval { mean: 5.0, low: None, high: None });
+        assert_eq!(paired_ratio(&[2.0], &[1.0]).and_then(Interval::ends), None);
     }
 
     #[test]
@@ -85,7 +97,8 @@ mod tests {
         let theirs = [1.0, 10.0, 3.0, 0.5];
         let ours: Vec<f64> = theirs.iter().map(|value| value * 0.8).collect();
         let ratio = paired_ratio(&ours, &theirs).unwrap();
-        assert!((ratio.mean - 0.8).abs() < 1e-9 && ratio.high - ratio.low < 1e-9, "{ratio:?}");
+        let narrow = ratio.ends().is_some_and(|(low, high)| high - low < 1e-9);
+        assert!((ratio.mean - 0.8).abs() < 1e-9 && narrow, "{ratio:?}");
         assert_eq!(paired_ratio(&[0.0], &[1.0]), None);
     }
 }

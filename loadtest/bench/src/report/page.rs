@@ -13,9 +13,12 @@ impl Report {
         let _ = writeln!(
             page,
             "Simulated servers, real picker; no GPU was measured. Seeds {}: each trace is played under every policy, and \
-             ratios are means over pairs of the same seed with a 95 % interval. Requests without an answer at the end of a \
-             run count with the time they have waited.\n",
-            seeds.join(", ")
+             {}. Requests without an answer at the end of a run count with the time they have waited.\n",
+            seeds.join(", "),
+            match seeds.len() {
+                1 => "one seed gives ratios without an interval",
+                _ => "ratios are means over pairs of the same seed with a 95 % interval",
+            },
         );
         regrets(&mut page, &self.regrets());
         bars(&mut page, &self.judged());
@@ -91,9 +94,11 @@ fn bars(page: &mut String, bars: &[JudgedBar]) {
 
 fn percent(ratio: Interval) -> String {
     let of = |value: f64| (value - 1.0) * 100.0;
-    format!("{:+.1} % ({:+.1} to {:+.1})", of(ratio.mean), of(ratio.low), of(ratio.high))
+    let ends = ratio.ends().map(|(low, high)| format!(" ({:+.1} to {:+.1})", of(low), of(high)));
+    format!("{:+.1} %{}", of(ratio.mean), ends.unwrap_or_default())
 }
 
 fn plain(value: Interval) -> String {
-    format!("{:.4} ({:.4} to {:.4})", value.mean, value.low, value.high)
+    let ends = value.ends().map(|(low, high)| format!(" ({low:.4} to {high:.4})"));
+    format!("{:.4}{}", value.mean, ends.unwrap_or_default())
 }

@@ -17,7 +17,7 @@ const MOST: f64 = 10.0;
 const COLOURS: [&str; 9] =
     ["#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6d31", "#7f7f7f", "#000000"];
 
-/// Points for the means, lines for the 95 % intervals.
+/// Points for the means, lines for the 95 % intervals where there are several seeds.
 pub(super) fn ratios(report: &Report, figure: &str, against: &str) -> String {
     let cells: Vec<(&str, &str)> = report
         .scenarios
@@ -59,12 +59,16 @@ pub(super) fn ratios(report: &Report, figure: &str, against: &str) -> String {
             let Some(ratio) = paired_ratio(&values(policy), &values(against)) else { continue };
             let colour = COLOURS[place % COLOURS.len()];
             let y = middle + (place as f64 - policies.len() as f64 / 2.0) * 1.6;
+            if let Some((low, high)) = ratio.ends() {
+                let (from, to) = (x(low), x(high));
+                let _ = write!(
+                    svg,
+                    "<line x1=\"{from:.1}\" y1=\"{y:.1}\" x2=\"{to:.1}\" y2=\"{y:.1}\" stroke=\"{colour}\"/>"
+                );
+            }
             let _ = writeln!(
                 svg,
-                "<line x1=\"{:.1}\" y1=\"{y:.1}\" x2=\"{:.1}\" y2=\"{y:.1}\" stroke=\"{colour}\"/>\
-                 <circle cx=\"{:.1}\" cy=\"{y:.1}\" r=\"4\" fill=\"{colour}\"><title>{policy}: {:.3}</title></circle>",
-                x(ratio.low),
-                x(ratio.high),
+                "<circle cx=\"{:.1}\" cy=\"{y:.1}\" r=\"4\" fill=\"{colour}\"><title>{policy}: {:.3}</title></circle>",
                 x(ratio.mean),
                 ratio.mean
             );

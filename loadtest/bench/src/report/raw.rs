@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde::Serialize;
@@ -28,10 +28,15 @@ struct Line {
 
 /// Writes the requests of a run to a file of its own in a folder.
 pub fn write(folder: &Path, row: &Row, run: &Run, trace: &Trace) -> Result<()> {
-    fs::create_dir_all(folder)?;
+    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let plain = |text: &str| text.replace(|c: char| !c.is_alphanumeric() && c != '.', "-");
     let name = format!("{}_{}_{}.csv.gz", plain(&row.scenario), plain(&row.load), row.policy);
-    let file = GzEncoder::new(File::create(folder.join(name))?, Compression::best());
+    let path = folder.join(name);
+    write_lines(&path, run, trace).with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn write_lines(path: &Path, run: &Run, trace: &Trace) -> Result<()> {
+    let file = GzEncoder::new(File::create(path)?, Compression::best());
     let mut writer = csv::Writer::from_writer(file);
     let us = |time: Duration| time.as_micros() as u64;
     for outcome in &run.outcomes {

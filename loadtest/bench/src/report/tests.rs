@@ -57,6 +57,19 @@ fn regret_is_to_the_best_policy_and_not_to_the_oracle() {
 }
 
 #[test]
+fn one_seed_shows_no_interval_anywhere() {
+    let two = report(&[("adaptive", [0.5, 0.5]), ("round_robin", [1.0, 1.0])]);
+    let rows = two.rows.into_iter().filter(|row| row.seed == 1).collect();
+    let report = Report { rows, seeds: vec![1], ..two };
+    let page = report.table();
+    assert!(page.contains("without an interval") && page.contains("passed, on one seed"), "{page}");
+    assert!(page.contains("-50.0 % |") && !page.contains(" to -50.0)"), "{page}");
+    let json = report.json();
+    assert!(json["comparisons"][0]["ratio"]["low"].is_null() && json["bars"][0]["value"]["high"].is_null(), "{json}");
+    assert!(json["bars"][0]["verdict"].as_str().is_some_and(|verdict| verdict.ends_with("_once")), "{json}");
+}
+
+#[test]
 fn a_bar_without_runs_is_not_judged() {
     assert!(report(&[("ring", [1.0, 1.0])]).judged().is_empty());
 }

@@ -1,9 +1,14 @@
 //! What has to come out: a figure of the default policy, by itself or against another policy on the same traces.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
+use super::Load;
+use crate::matrix;
 use crate::measure::Summary;
 use crate::measure::statistics::Interval;
+use crate::problems::Problems;
 
 /// A bar.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -41,6 +46,10 @@ pub enum Verdict {
     Unsure,
     /// The mean is outside.
     Missed,
+    /// The value of the only seed is inside; there is no interval.
+    PassedOnce,
+    /// The value of the only seed is outside.
+    MissedOnce,
 }
 
 impl Verdict {
@@ -50,20 +59,35 @@ impl Verdict {
             Self::Passed => "passed",
             Self::Unsure => "passed, interval across the bar",
             Self::Missed => "**missed**",
+            Self::PassedOnce => "passed, on one seed",
+            Self::MissedOnce => "**missed**, on one seed",
         }
     }
 }
 
 impl Bar {
-    /// What is wrong with it, if anything.
-    pub fn check(&self) -> Result<(), String> {
+    /// Says what is wrong with it, where there are these loads.
+    pub fn check(&self, loads: &BTreeMap<String, Load>, problems: &mut Problems) {
+        if !loads.contains_key(&self.load) {
+            problems.add("load", format_args!("no load {}", self.load));
+        }
         if Summary::default().figure(&self.figure).is_none() {
-            return Err(format!("there is no figure {}", self.figure));
+            problems.add("figure", format_args!("there is no figure {}", self.figure));
+        }
+        for (key, name) in [("policy", Some(&self.policy)), ("against", self.against.as_ref())] {
+            if let Some(said) = name.and_then(|name| matrix::policy(name).err()) {
+                problems.add(key, said);
+            }
+        }
+        for (key, value) in [("least", self.least), ("most", self.most)] {
+            problems.within(key, value.unwrap_or_default(), 0.0..=1e12);
         }
         match (self.least, self.most) {
-            (None, None) => Err(format!("{} has neither least nor most", self.figure)),
-            (Some(least), Some(most)) if least > most => Err(format!("{} has least above most", self.figure)),
-            _ => Ok(()),
+            (None, None) => problems.add("most", "there is neither least nor most"),
+            (Some(least), Some(most)) if least > most => {
+                problems.add("least", format_args!("{least} is above most, {most}"));
+            }
+            _ => {}
         }
     }
 
@@ -71,10 +95,13 @@ impl Bar {
     pub fn judge(&self, value: Interval) -> Verdict {
         let inside =
             |value: f64| self.least.is_none_or(|least| value >= least) && self.most.is_none_or(|most| value <= most);
-        match (inside(value.mean), inside(value.low) && inside(value.high)) {
-            (true, true) => Verdict::Passed,
-            (true, false) => Verdict::Unsure,
-            (false, _) => Verdict::Missed,
+        let ends = value.ends().map(|(low, high)| inside(low) && inside(high));
+        match (inside(value.mean), ends) {
+            (true, Some(true)) => Verdict::Passed,
+            (true, Some(false)) => Verdict::Unsure,
+            (false, Some(_)) => Verdict::Missed,
+            (true, None) => Verdict::PassedOnce,
+            (false, None) => Verdict::MissedOnce,
         }
     }
 
@@ -100,6 +127,8 @@ impl Bar {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measure::statistics::interval;
+    use crate::workload::Arrivals;
 
     fn bar(least: Option<f64>, most: Option<f64>) -> Bar {
         Bar {
@@ -115,10 +144,17 @@ mod tests {
     #[test]
     fn an_interval_across_the_bar_is_no_clear_pass() {
         let bar = bar(None, Some(0.5));
-        let judge = |mean, low, high| bar.judge(Interval { mean, low, high });
+        let judge = |mean, low, high| bar.judge(Interval { mean, low: Some(low), high: Some(high) });
         assert_eq!(judge(0.4, 0.35, 0.45), Verdict::Passed);
         assert_eq!(judge(0.4, 0.2, 0.6), Verdict::Unsure);
         assert_eq!(judge(0.6, 0.4, 0.8), Verdict::Missed);
+    }
+
+    #[test]
+    fn a_verdict_on_one_seed_says_so() {
+        let judge = |mean| bar(None, Some(0.5)).judge(interval(&[mean]));
+        assert_eq!((judge(0.4), judge(0.6)), (Verdict::PassedOnce, Verdict::MissedOnce));
+        assert!([0.4, 0.6].iter().all(|mean| judge(*mean).as_str().ends_with("on one seed")));
     }
 
     #[test]
@@ -128,9 +164,29 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_on_no_figure_or_without_a_limit_is_refused() {
-        assert!(bar(None, None).check().is_err());
-        assert!(Bar { figure: "ttft_p96".to_owned(), ..bar(None, Some(1.0)) }.check().is_err());
-        assert!(bar(Some(0.1), Some(0.2)).check().is_ok());
+    fn a_bar_that_nothing_can_pass_or_miss_is_refused() {
+        let main = Load { arrivals: Arrivals::Even(1.0), gateways: 1, scrape: 0.1 };
+        let loads = BTreeMap::from([("main".to_owned(), main)]);
+        let found = |bar: Bar| {
+            let mut problems = Problems::default();
+            bar.check(&loads, &mut problems);
+            problems.into_vec().join("; ")
+        };
+        let right = bar(Some(0.1), Some(0.2));
+        assert_eq!(found(right.clone()), "");
+        for (wrong, said) in [
+            (bar(None, None), "neither least nor most"),
+            (bar(Some(0.3), Some(0.2)), "least: 0.3 is above most, 0.2"),
+            (bar(None, Some(f64::NAN)), "most: must be 0 to"),
+            (bar(None, Some(f64::INFINITY)), "not inf"),
+            (bar(Some(f64::NEG_INFINITY), None), "least: must be"),
+            (Bar { load: "other".to_owned(), ..right.clone() }, "load: no load other"),
+            (Bar { figure: "ttft_p96".to_owned(), ..right.clone() }, "figure: there is no figure ttft_p96"),
+            (Bar { policy: "adaptiv".to_owned(), ..right.clone() }, "policy: no policy \"adaptiv\""),
+            (Bar { against: Some("custom".to_owned()), ..right.clone() }, "against: no policy \"custom\""),
+        ] {
+            let found = found(wrong.clone());
+            assert!(found.contains(said), "{wrong:?}: {found}");
+        }
     }
 }

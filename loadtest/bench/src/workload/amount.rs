@@ -6,6 +6,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::random::Random;
+use crate::limits::{AMOUNT, POSITIVE_AMOUNT, SHARE};
+use crate::problems::Problems;
 
 /// A distribution of non-negative numbers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -65,7 +67,7 @@ pub struct Part {
 }
 
 const fn unbounded() -> f64 {
-    f64::MAX
+    *AMOUNT.end()
 }
 
 impl Amount {
@@ -96,29 +98,55 @@ impl Amount {
         self.draw(random).round().clamp(1.0, f64::from(u32::MAX)) as u32
     }
 
-    /// What is wrong with it, if anything.
-    pub fn check(&self) -> Result<(), String> {
-        let bounds = |least: f64, most: f64| {
-            if least >= 0.0 && least <= most { Ok(()) } else { Err(format!("bounds {least} to {most} make no range")) }
-        };
-        let positive = |name: &str, value: f64| {
-            if value.is_finite() && value > 0.0 { Ok(()) } else { Err(format!("{name} must be positive, not {value}")) }
-        };
+    /// Its mean, but for what clipping moves.
+    pub fn mean(&self) -> f64 {
         match self {
-            Self::Fixed(value) if value.is_finite() && *value >= 0.0 => Ok(()),
-            Self::Fixed(value) => Err(format!("fixed must not be negative, but is {value}")),
+            Self::Fixed(value) => *value,
             Self::Lognormal { median, sigma, least, most } => {
-                positive("median", *median).and(positive("sigma", *sigma)).and(bounds(*least, *most))
+                (median * (sigma * sigma / 2.0).exp()).clamp(*least, *most)
             }
-            Self::Normal { mean, deviation, least, most } => {
-                positive("mean", *mean).and(positive("deviation", *deviation)).and(bounds(*least, *most))
+            Self::Normal { mean, least, most, .. } | Self::Exponential { mean, least, most } => {
+                mean.clamp(*least, *most)
             }
-            Self::Exponential { mean, least, most } => positive("mean", *mean).and(bounds(*least, *most)),
-            Self::Mix(parts) if parts.is_empty() => Err("a mix needs parts".to_owned()),
             Self::Mix(parts) => {
-                parts.iter().try_for_each(|part| positive("share", part.share).and_then(|()| part.of.check()))
+                let shares: f64 = parts.iter().map(|part| part.share).sum();
+                parts.iter().map(|part| part.of.mean() * part.share / shares).sum()
             }
         }
+    }
+
+    /// Says what is wrong with it.
+    pub fn check(&self, problems: &mut Problems) {
+        match self {
+            Self::Fixed(value) => problems.within("fixed", *value, AMOUNT),
+            Self::Lognormal { median, sigma, least, most } => problems.inside("lognormal", |problems| {
+                problems.within("median", *median, POSITIVE_AMOUNT);
+                problems.within("sigma", *sigma, 0.0..=5.0);
+                bounds(*least, *most, problems);
+            }),
+            Self::Normal { mean, deviation, least, most } => problems.inside("normal", |problems| {
+                problems.within("mean", *mean, POSITIVE_AMOUNT);
+                problems.within("deviation", *deviation, AMOUNT);
+                bounds(*least, *most, problems);
+            }),
+            Self::Exponential { mean, least, most } => problems.inside("exponential", |problems| {
+                problems.within("mean", *mean, POSITIVE_AMOUNT);
+                bounds(*least, *most, problems);
+            }),
+            Self::Mix(parts) if parts.is_empty() => problems.add("mix", "has no part"),
+            Self::Mix(parts) => problems.each("mix", parts, |part, problems| {
+                problems.within("share", part.share, SHARE);
+                problems.inside("of", |problems| part.of.check(problems));
+            }),
+        }
+    }
+}
+
+fn bounds(least: f64, most: f64, problems: &mut Problems) {
+    problems.within("most", most, AMOUNT);
+    problems.within("least", least, AMOUNT);
+    if least > most {
+        problems.add("least", format_args!("{least} is above most, {most}"));
     }
 }
 
@@ -150,14 +178,29 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
-        for amount in [
-            Amount::Fixed(-1.0),
-            Amount::Mix(Vec::new()),
-            Amount::Exponential { mean: 0.0, least: 0.0, most: 1.0 },
-            Amount::Normal { mean: 1.0, deviation: 1.0, least: 5.0, most: 2.0 },
+    fn an_amount_outside_its_limits_is_refused_with_its_key() {
+        for (text, said) in [
+            ("fixed: -1", "fixed: must be 0 to 10000000, not -1"),
+            ("fixed: 1e12", "fixed: must be"),
+            ("fixed: .nan", "not NaN"),
+            ("lognormal: {median: 0, sigma: 1}", "lognormal.median: must be"),
+            ("lognormal: {median: .inf, sigma: 1}", "lognormal.median: must be"),
+            ("lognormal: {median: 1, sigma: 100}", "lognormal.sigma: must be 0 to 5, not 100"),
+            ("lognormal: {median: 1, sigma: 1, most: 1e300}", "lognormal.most: must be"),
+            ("normal: {mean: 1, deviation: -1}", "normal.deviation: must be"),
+            ("normal: {mean: 1, deviation: 1, least: 5, most: 2}", "normal.least: 5 is above most, 2"),
+            ("exponential: {mean: 0}", "exponential.mean: must be"),
+            ("exponential: {mean: 1, least: .nan}", "exponential.least: must be"),
+            ("mix: []", "mix: has no part"),
+            ("mix: [{share: 0, of: {fixed: 1}}]", "mix[0].share: must be"),
+            ("mix: [{share: 1, of: {fixed: .inf}}]", "mix[0].of.fixed: must be"),
         ] {
-            assert!(amount.check().is_err(), "{amount:?}");
+            let document = serde_yaml::Deserializer::from_str(text);
+            let amount: Amount = serde_yaml::with::singleton_map_recursive::deserialize(document).unwrap();
+            let mut problems = Problems::default();
+            amount.check(&mut problems);
+            let found = problems.into_vec().join("; ");
+            assert!(found.contains(said), "{text}: {found:?}");
         }
     }
 }

@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::amount::Amount;
 use super::random::Random;
+use super::replay::Replay;
+use crate::limits::{POOL, RATE, SHARE, TIME};
+use crate::problems::Problems;
 
 /// How requests, or first turns of conversations, arrive. Rates are per second.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -62,6 +65,8 @@ pub enum Arrivals {
         /// Length of a day, seconds.
         period: f64,
     },
+    /// What is in a file, which says how long requests are too.
+    Replay(Replay),
     /// Users who each wait for an answer, think, and ask again.
     Closed {
         /// How many.
@@ -89,12 +94,12 @@ impl Arrivals {
             }
             Self::OnOff { rate, ratio, on, off } => {
                 let share = on / (on + off);
-                let low = rate / (share * ratio + 1.0 - share);
+                let [low, high] = two_rates(*rate, *ratio, share);
                 let mut at = 0.0;
                 let mut is_on = random.unit() < share;
                 while at < end {
                     let until = (at + random.exponential(if is_on { *on } else { *off })).min(end);
-                    poisson(at, until, if is_on { low * ratio } else { low }, random, &mut times);
+                    poisson(at, until, if is_on { high } else { low }, random, &mut times);
                     (at, is_on) = (until, !is_on);
                 }
             }
@@ -116,6 +121,7 @@ impl Arrivals {
                     random.unit() < now / peak
                 }));
             }
+            Self::Replay(replay) => times.extend(replay.before(horizon).map(|(at, _)| at.as_secs_f64())),
             Self::Closed { users, .. } => {
                 times.extend((0..*users).map(|user| f64::from(user) / f64::from((*users).max(1))));
             }
@@ -123,7 +129,7 @@ impl Arrivals {
         times.into_iter().map(Duration::from_secs_f64).collect()
     }
 
-    /// Requests per second asked for; `None` for a closed loop.
+    /// Requests per second asked for; `None` for a closed loop and a recording.
     pub fn rate(&self) -> Option<f64> {
         Some(match self {
             Self::Even(rate)
@@ -133,33 +139,72 @@ impl Arrivals {
             | Self::OnOff { rate, .. }
             | Self::Diurnal { rate, .. } => *rate,
             Self::Square { burst, base, on, every } => (burst * on + base * (every - on)) / every,
-            Self::Closed { .. } => return None,
+            Self::Closed { .. } | Self::Replay(_) => return None,
         })
     }
 
-    /// What is wrong with it, if anything.
-    pub fn check(&self) -> Result<(), String> {
-        let all: &[(&str, f64)] = match self {
-            Self::Even(rate) | Self::Poisson(rate) => &[("rate", *rate)],
-            Self::Gamma { rate, cv } => &[("rate", *rate), ("cv", *cv)],
-            Self::Weibull { rate, shape } => &[("rate", *rate), ("shape", *shape)],
-            Self::OnOff { rate, ratio, on, off } => &[("rate", *rate), ("ratio", *ratio), ("on", *on), ("off", *off)],
-            Self::Square { burst, base, on, every } => {
-                &[("burst", *burst), ("base", *base), ("on", *on), ("every - on", *every - *on)]
-            }
-            Self::Diurnal { rate, swing, period } => {
-                &[("rate", *rate), ("period", *period), ("1 - swing", 1.0 + f64::EPSILON - *swing), ("swing", *swing)]
-            }
-            Self::Closed { users, think, requests } => {
-                think.check()?;
-                &[("users", f64::from(*users)), ("requests", f64::from(*requests))]
-            }
-        };
-        match all.iter().find(|(_, value)| !value.is_finite() || *value <= 0.0) {
-            Some((name, value)) => Err(format!("{name} must be positive, not {value}")),
-            None => Ok(()),
+    /// Requests of a run on the average, where each arrival brings so many.
+    pub fn requests(&self, horizon: f64, each: f64) -> f64 {
+        match self {
+            // A user ends with a whole conversation.
+            Self::Closed { users, requests, .. } => f64::from(*users) * (f64::from(*requests) + each - 1.0),
+            Self::Replay(replay) => replay.before(Duration::from_secs_f64(horizon)).count() as f64,
+            _ => self.rate().unwrap_or_default() * horizon * each,
         }
     }
+
+    /// Says what is wrong with it.
+    pub fn check(&self, problems: &mut Problems) {
+        match self {
+            Self::Even(rate) => problems.within("even", *rate, RATE),
+            Self::Poisson(rate) => problems.within("poisson", *rate, RATE),
+            Self::Gamma { rate, cv } => problems.inside("gamma", |problems| {
+                problems.within("rate", *rate, RATE);
+                problems.within("cv", *cv, 0.01..=100.0);
+            }),
+            Self::Weibull { rate, shape } => problems.inside("weibull", |problems| {
+                problems.within("rate", *rate, RATE);
+                problems.within("shape", *shape, 0.1..=100.0);
+            }),
+            Self::OnOff { rate, ratio, on, off } => problems.inside("on_off", |problems| {
+                problems.within("rate", *rate, RATE);
+                problems.within("ratio", *ratio, SHARE);
+                problems.within("on", *on, TIME);
+                problems.within("off", *off, TIME);
+                if problems.is_empty() {
+                    let [low, high] = two_rates(*rate, *ratio, on / (on + off));
+                    problems.within("rate while on", high, RATE);
+                    problems.within("rate while off", low, RATE);
+                }
+            }),
+            Self::Square { burst, base, on, every } => problems.inside("square", |problems| {
+                problems.within("burst", *burst, RATE);
+                problems.within("base", *base, RATE);
+                problems.within("on", *on, TIME);
+                problems.within("every", *every, TIME);
+                if on >= every {
+                    problems.add("on", format_args!("{on} must be less than every, {every}"));
+                }
+            }),
+            Self::Diurnal { rate, swing, period } => problems.inside("diurnal", |problems| {
+                problems.within("rate", *rate, RATE);
+                problems.within("swing", *swing, 0.0..=1.0);
+                problems.within("period", *period, TIME);
+            }),
+            Self::Replay(replay) => problems.inside("replay", |problems| replay.check(problems)),
+            Self::Closed { users, think, requests } => problems.inside("closed", |problems| {
+                problems.within("users", f64::from(*users), POOL);
+                problems.inside("think", |problems| think.check(problems));
+                problems.within("requests", f64::from(*requests), POOL);
+            }),
+        }
+    }
+}
+
+/// The rates of a process that switches, off and on.
+fn two_rates(rate: f64, ratio: f64, share_on: f64) -> [f64; 2] {
+    let low = rate / (share_on * ratio + 1.0 - share_on);
+    [low, low * ratio]
 }
 
 fn renewal(end: f64, times: &mut Vec<f64>, mut gap: impl FnMut() -> f64) {
@@ -187,67 +232,4 @@ fn gamma_function(x: f64) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const HOUR: Duration = Duration::from_secs(3_600);
-
-    fn times(arrivals: &Arrivals) -> Vec<f64> {
-        let times = arrivals.times(HOUR, &mut Random::new(7, "arrivals"));
-        assert!(times.is_sorted() && times.last().is_none_or(|last| *last < HOUR), "in order, and inside the run");
-        times.into_iter().map(|at| at.as_secs_f64()).collect()
-    }
-
-    fn gap_cv(times: &[f64]) -> f64 {
-        let gaps: Vec<f64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
-        let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
-        variance.sqrt() / mean
-    }
-
-    #[test]
-    fn every_process_keeps_its_rate() {
-        for arrivals in [
-            Arrivals::Even(10.0),
-            Arrivals::Poisson(10.0),
-            Arrivals::Gamma { rate: 10.0, cv: 3.0 },
-            Arrivals::Weibull { rate: 10.0, shape: 0.6 },
-            Arrivals::OnOff { rate: 10.0, ratio: 6.0, on: 8.0, off: 24.0 },
-            Arrivals::Square { burst: 25.0, base: 5.0, on: 5.0, every: 20.0 },
-            Arrivals::Diurnal { rate: 10.0, swing: 0.6, period: 600.0 },
-        ] {
-            let rate = times(&arrivals).len() as f64 / 3_600.0;
-            assert!((rate - 10.0).abs() < 0.7, "{arrivals:?} came at {rate} per second");
-        }
-    }
-
-    #[test]
-    fn gaps_vary_as_asked() {
-        let cv = |arrivals| gap_cv(&times(&arrivals));
-        assert!(cv(Arrivals::Even(10.0)) < 1e-6);
-        assert!((cv(Arrivals::Poisson(10.0)) - 1.0).abs() < 0.03);
-        assert!((cv(Arrivals::Gamma { rate: 10.0, cv: 3.0 }) / 3.0 - 1.0).abs() < 0.08);
-        assert!(cv(Arrivals::OnOff { rate: 10.0, ratio: 20.0, on: 4.0, off: 36.0 }) > 1.5);
-    }
-
-    #[test]
-    fn bursts_stand_where_they_should() {
-        let times = times(&Arrivals::Square { burst: 5.0, base: 1.5, on: 5.0, every: 20.0 });
-        let inside = times.iter().filter(|at| **at % 20.0 < 5.0).count() as f64;
-        let share = inside / times.len() as f64;
-        assert!((share - 25.0 / 47.5).abs() < 0.02, "{share}");
-    }
-
-    #[test]
-    fn users_of_a_closed_loop_do_not_begin_at_once() {
-        let arrivals = Arrivals::Closed { users: 4, think: Amount::Fixed(8.0), requests: 10 };
-        assert_eq!(times(&arrivals), [0.0, 0.25, 0.5, 0.75]);
-    }
-
-    #[test]
-    fn the_gamma_function_meets_factorials() {
-        for (x, expected) in [(1.0, 1.0), (2.0, 1.0), (3.0, 2.0), (5.0, 24.0), (2.5, 1.329_340_388)] {
-            assert!((gamma_function(x) / expected - 1.0).abs() < 1e-8, "{x}");
-        }
-    }
-}
+mod tests;

@@ -9,6 +9,7 @@ use spillway_sim::engine::mix;
 
 use super::prompts::Prompts;
 use super::random::{Random, Zipf};
+use super::replay::Recorded;
 use super::trace::{Message, Priority, Request, Role, Start, Text, Trace};
 use super::{Arrivals, Class, Workload};
 
@@ -19,9 +20,12 @@ const MESSAGE: u64 = 3;
 
 /// The trace of a workload under one load.
 pub fn generate(workload: &Workload, arrivals: &Arrivals, horizon: Duration, seed: u64) -> Trace {
-    let times = arrivals.times(horizon, &mut Random::new(seed, "arrivals"));
     let mut maker = Maker::new(workload, seed);
-    for at in times {
+    if let Arrivals::Replay(replay) = arrivals {
+        replay.before(horizon).for_each(|(at, recorded)| maker.recorded(at, recorded, replay.block));
+        return Trace { requests: maker.requests, horizon };
+    }
+    for at in arrivals.times(horizon, &mut Random::new(seed, "arrivals")) {
         if let Arrivals::Closed { think, requests, .. } = arrivals {
             maker.user(at, think, *requests);
         } else {
@@ -144,6 +148,26 @@ impl<'a> Maker<'a> {
         self.requests.len() - 1
     }
 
+    /// One request of a recording.
+    fn recorded(&mut self, at: Duration, recorded: &Recorded, block: u32) {
+        self.conversations += 1;
+        let (seed, place) = (self.seed, self.requests.len() as u64);
+        let own = self.segment(MESSAGE, self.conversations, 0);
+        let texts = recorded.texts(block, |id| mix(mix(seed, SHARED), id), own);
+        let request = Request {
+            start: Start::At(at),
+            messages: texts.into_iter().map(|text| Message { role: Role::User, text }).collect(),
+            output: recorded.output_length,
+            adapter: self.adapters.as_ref().map(|zipf| zipf.draw(&mut self.labels)),
+            tenant: self.tenants.as_ref().map(|zipf| zipf.draw(&mut self.labels)),
+            priority: self.priority(),
+            streams: self.labels.unit() < self.workload.streaming,
+            seed: mix(seed, place),
+            conversation: self.conversations,
+        };
+        self.requests.push(request);
+    }
+
     /// What stands before the first message.
     fn head(&mut self, class: usize, prompts: &Prompts) -> Vec<Message> {
         let mut messages = Vec::new();
@@ -161,13 +185,7 @@ impl<'a> Maker<'a> {
             messages.push(Message { role: Role::System, text: Text::Words { segment, tokens } });
         }
         if let (Some(pool), Some(zipf)) = (&prompts.documents, &self.popularity[class].documents) {
-            let mut chosen: Vec<usize> = Vec::with_capacity(pool.each);
-            while chosen.len() < pool.each {
-                let document = zipf.draw(&mut self.prefixes);
-                if !chosen.contains(&document) {
-                    chosen.push(document);
-                }
-            }
+            let mut chosen = zipf.distinct(pool.each, &mut self.prefixes);
             if pool.sorted {
                 chosen.sort_unstable();
             }

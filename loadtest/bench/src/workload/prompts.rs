@@ -7,6 +7,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::amount::Amount;
+use crate::limits::{POOL, ZIPF};
+use crate::problems::Problems;
 
 /// The prompts of one class of requests. Lengths are in tokens.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -77,26 +79,44 @@ pub struct Turns {
     pub message: Option<Amount>,
 }
 
+impl Documents {
+    fn check(&self, problems: &mut Problems) {
+        problems.within("pool", self.pool as f64, POOL);
+        problems.within("zipf", self.zipf, ZIPF);
+        problems.within("each", self.each as f64, 1.0..=100.0);
+        if self.each > self.pool {
+            problems.add("each", format_args!("{} of a pool of {}", self.each, self.pool));
+        }
+        problems.inside("tokens", |problems| self.tokens.check(problems));
+    }
+}
+
+impl Turns {
+    fn check(&self, problems: &mut Problems) {
+        problems.within("mean", self.mean, 1.0..=10_000.0);
+        problems.within("most", f64::from(self.most), 1.0..=10_000.0);
+        problems.inside("think", |problems| self.think.check(problems));
+        if let Some(message) = &self.message {
+            problems.inside("message", |problems| message.check(problems));
+        }
+    }
+}
+
 impl Prompts {
-    /// What is wrong with it, if anything.
-    pub fn check(&self) -> Result<(), String> {
-        self.message.check()?;
-        for level in &self.shared {
-            level.tokens.check()?;
-            if level.pool == 0 || !(0.0..1.0).contains(&level.hot) {
-                return Err("a shared level needs a pool of at least one, and `hot` below 1".to_owned());
-            }
-        }
+    /// Says what is wrong with it.
+    pub fn check(&self, problems: &mut Problems) {
+        problems.each("shared", &self.shared, |level, problems| {
+            problems.within("pool", level.pool as f64, POOL);
+            problems.within("zipf", level.zipf, ZIPF);
+            problems.within("hot", level.hot, 0.0..=1.0);
+            problems.inside("tokens", |problems| level.tokens.check(problems));
+        });
         if let Some(documents) = &self.documents {
-            documents.tokens.check()?;
-            if documents.each > documents.pool {
-                return Err(format!("{} documents a request, of a pool of {}", documents.each, documents.pool));
-            }
+            problems.inside("documents", |problems| documents.check(problems));
         }
-        match &self.turns {
-            Some(turns) if turns.mean < 1.0 || turns.most == 0 => Err("turns must be at least one".to_owned()),
-            Some(turns) => turns.think.check().and(turns.message.as_ref().map_or(Ok(()), Amount::check)),
-            None => Ok(()),
+        problems.inside("message", |problems| self.message.check(problems));
+        if let Some(turns) = &self.turns {
+            problems.inside("turns", |problems| turns.check(problems));
         }
     }
 
@@ -107,5 +127,17 @@ impl Prompts {
             let again = 1.0 - 1.0 / turns.mean;
             if again <= 0.0 { 1.0 } else { (1.0 - again.powf(f64::from(turns.most))) / (1.0 - again) }
         })
+    }
+
+    /// Tokens of a prompt on the average, where answers have so many, as far as [`Amount::mean`] goes.
+    pub fn tokens(&self, output: f64) -> f64 {
+        let shared: f64 = self.shared.iter().map(|level| level.tokens.mean()).sum();
+        let documents = self.documents.as_ref().map_or(0.0, |pool| pool.each as f64 * pool.tokens.mean());
+        let before = self.turns.as_ref().map_or(0.0, |turns| {
+            // The mean over requests and not over conversations: long ones have more of them.
+            let turns_before = (turns.mean - 1.0).min(f64::from(turns.most - 1) / 2.0);
+            turns_before * (output + turns.message.as_ref().unwrap_or(&self.message).mean())
+        });
+        shared + documents + self.message.mean() + before
     }
 }

@@ -92,6 +92,19 @@ impl Zipf {
         let place = random.unit() * total;
         self.cumulative.partition_point(|&sum| sum <= place).min(self.cumulative.len() - 1)
     }
+
+    /// So many different ones of `0..n`, in the order drawn; all of them, if there are not so many.
+    pub fn distinct(&self, count: usize, random: &mut Random) -> Vec<usize> {
+        /// Draws for one place that may come to nothing. With a steep law nearly all would.
+        const DRAWS: usize = 100;
+        let mut chosen = Vec::with_capacity(count);
+        while chosen.len() < count.min(self.cumulative.len()) {
+            let new = (0..DRAWS).map(|_| self.draw(random)).find(|one| !chosen.contains(one));
+            // After that, the most popular of the rest, which is by far the likeliest.
+            chosen.extend(new.or_else(|| (0..self.cumulative.len()).find(|one| !chosen.contains(one))));
+        }
+        chosen
+    }
 }
 
 #[cfg(test)]
@@ -132,6 +145,17 @@ mod tests {
         for (k, count) in counts.into_iter().enumerate() {
             let expected = 60_000.0 / (k + 1) as f64;
             assert!((f64::from(count) / expected - 1.0).abs() < 0.03, "{k}: {count}, expected {expected}");
+        }
+    }
+
+    #[test]
+    fn different_ones_are_found_however_steep_the_law() {
+        let mut random = Random::new(4, "distinct");
+        for (n, s, count) in [(100, 10.0, 100), (1_000_000, 10.0, 100), (5, 0.0, 5), (3, 1.0, 7)] {
+            let mut chosen = Zipf::new(n, s).distinct(count, &mut random);
+            chosen.sort_unstable();
+            chosen.dedup();
+            assert_eq!(chosen.len(), count.min(n), "{count} of {n} at {s}");
         }
     }
 

@@ -14,7 +14,9 @@ const MINUTE: Duration = Duration::from_secs(60);
 fn workload(yaml: &str) -> Workload {
     let document = serde_yaml::Deserializer::from_str(yaml);
     let workload: Workload = serde_yaml::with::singleton_map_recursive::deserialize(document).unwrap();
-    workload.check().unwrap();
+    let mut problems = Problems::default();
+    workload.check(&mut problems);
+    assert_eq!(problems.into_vec(), Vec::<String>::new());
     workload
 }
 
@@ -37,6 +39,20 @@ fn equal_seeds_give_equal_traces_and_others_do_not() {
     let trace = |seed| generate(&groups(), &Arrivals::Poisson(5.0), MINUTE, seed);
     assert_eq!(trace(1), trace(1));
     assert_ne!(trace(1), trace(2));
+}
+
+#[test]
+fn a_recording_is_asked_as_it_was_and_equal_ids_begin_alike() {
+    let line =
+        |timestamp, input_length, hash_ids| replay::Recorded { timestamp, input_length, output_length: 9, hash_ids };
+    let recorded = vec![line(0.0, 1_000, vec![1, 2]), line(500.0, 700, vec![1, 3]), line(90_000.0, 5, vec![])];
+    let replay = Arrivals::Replay(Replay { file: "x".into(), speed: 1.0, block: 512, recorded });
+    let trace = generate(&workload("streaming: 0"), &replay, MINUTE, 1);
+    let [one, other] = &trace.requests[..] else { panic!("two are within a minute: {:?}", trace.requests) };
+    assert_eq!((&one.start, &other.start), (&Start::At(Duration::ZERO), &Start::At(Duration::from_millis(500))));
+    assert_eq!((trace.prompt_tokens(one), trace.prompt_tokens(other), one.output), (1_000, 700, 9));
+    assert!(one.messages[0] == other.messages[0] && one.messages[1] != other.messages[1]);
+    assert!(!one.streams && !other.streams);
 }
 
 #[test]
@@ -88,6 +104,16 @@ fn conversations_have_the_mean_length_asked_for() {
     let mean = trace.requests.len() as f64 / starts as f64;
     let expected = chat().classes[0].prompts.requests_per_arrival();
     assert!((mean / expected - 1.0).abs() < 0.02, "{mean} turns, expected {expected}");
+}
+
+#[test]
+fn the_length_of_prompts_is_known_before_the_run() {
+    for workload in [groups(), chat()] {
+        let trace = generate(&workload, &Arrivals::Poisson(20.0), MINUTE * 10, 1);
+        let total: f64 = trace.requests.iter().map(|request| f64::from(trace.prompt_tokens(request))).sum();
+        let (mean, expected) = (total / trace.requests.len() as f64, workload.tokens_per_request());
+        assert!((mean / expected - 1.0).abs() < 0.1, "{mean} tokens, expected {expected}");
+    }
 }
 
 #[test]
