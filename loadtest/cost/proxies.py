@@ -23,7 +23,16 @@ NAMES = {
     "envoy": "Envoy",
     "nginx": "nginx",
     "nginx-unbuffered": "nginx, request buffering off",
+    "sglang-router": "SGLang's router",
+    "vllm-router": "vLLM's router",
 }
+
+# Left out unless named: what takes parts of Spillway away, and what has to be installed first.
+USUAL = ["bare", "spillway", "spillway-no-affinity", "spillway-round-robin", "spillway-no-scrapes", "envoy", "nginx",
+         "nginx-unbuffered"]
+
+# What loadtest/peers/install makes.
+PEERS = ROOT / "target/peers/bin"
 
 # Parts taken away one after the other, so that the difference of two neighbours is what a part costs. A scrape a minute
 # is none within a run.
@@ -51,6 +60,8 @@ class Setup:
             return str(self.built / "spillway")
         if kind == "envoy":
             return envoy()
+        if kind.endswith("-router"):
+            return str(PEERS / kind) if (PEERS / kind).exists() else None
         return shutil.which("nginx", path=os.environ["PATH"] + ":/usr/sbin")
 
     def version(self, kind):
@@ -58,6 +69,10 @@ class Setup:
         if kind == "bare":
             lock = (ROOT / "Cargo.lock").read_text()
             return "Pingora " + re.search(r'name = "pingora"\nversion = "([^"]+)"', lock)[1]
+        if kind.endswith("-router"):
+            name = kind.replace("-", "_")
+            found = next(PEERS.parent.glob(f"lib/*/site-packages/{name}-*.dist-info"))
+            return f"{kind} {found.name.removeprefix(name + '-').removesuffix('.dist-info')}"
         flag = "-v" if kind.startswith("nginx") else "--version"
         program = self.program(kind)
         said = subprocess.run([program, flag], capture_output=True, text=True, check=False)
@@ -108,6 +123,13 @@ class Setup:
             named = folder / "envoy.yaml"
             conf.rename(named)
             return ["-c", str(named), "--concurrency", str(self.threads), "--disable-hot-restart", "--log-level", "error"]
+        if kind.endswith("-router"):
+            # Their defaults; only where they listen, whom they ask, and a start without a long pause.
+            own = ["launch", "--log-level", "warn"] if kind.startswith("sglang") else [
+                "--log-level", "warning", "--worker-startup-check-interval", "1"]
+            return [*own, "--host", "127.0.0.1", "--port", str(port), "--prometheus-host", "127.0.0.1",
+                    "--prometheus-port", str(metrics), "--policy", "cache_aware", "--worker-urls",
+                    *(f"http://127.0.0.1:{one}" for one in self.endpoints)]
         text = (HERE / "conf/nginx.conf").read_text()
         for key, value in {
             "$PORT": port,
@@ -149,6 +171,13 @@ class Proxy:
         page = urllib.request.urlopen(f"http://{self.metrics}/metrics", timeout=5).read().decode()
         values = re.findall(r"^spillway_requests_total\{[^}]*\} (\S+)$", page, re.MULTILINE)
         return sum(map(float, values))
+
+    def counts(self, requests, patience=5.0):
+        """Whether it comes to count exactly so many; that a client has left is noticed a moment later."""
+        until = time.monotonic() + patience
+        while self.counted() != requests and time.monotonic() < until:
+            time.sleep(0.05)
+        return self.counted() == requests
 
 
 def envoy():

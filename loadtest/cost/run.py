@@ -23,19 +23,29 @@ import proxies
 import usage
 
 ENDPOINTS = 4
-LARGE, MIDDLE, SMALL = 1_000_000, 38_000, 2_000
+SIZES = {"2k": 2_000, "8k": 8_000, "38k": 38_000, "1m": 1_000_000}
+SMALL = SIZES["2k"]
 
 # Streams at once, 20 ms between two events: 5,000 events a second, below what any of the proxies can carry on one core,
 # so that each event is passed on alone.
 STREAMS, EVENTS, PACE = 100, 200, "20ms"
 
+# A client that goes away leaves after the first event of a stream that would go on for a minute.
+LEAVES = ["--events", 3_000, "--pace", PACE]
+
+# Requests a second and sizes of the body with which time to first byte is measured.
+RATES = [("2k", 100), ("8k", 100), ("38k", 50), ("38k", 100), ("38k", 200), ("1m", 50)]
+
 CASES = {
     "2k": ("2 KB chat, CPU per request", "cpu_us", "µs"),
+    "8k": ("8 KB chat, CPU per request", "cpu_us", "µs"),
     "38k": ("38 KB chat, CPU per request", "cpu_us", "µs"),
     "1m": ("1 MB chat, CPU per request", "cpu_us", "µs"),
     "sse": ("SSE, CPU per event", "cpu_us", "µs"),
+    "cancel": ("SSE, the client leaves after one event, CPU per request", "cpu_us", "µs"),
     "memory": ("memory per open stream", "kb_per_stream", "KB"),
-    "latency": ("time to first byte added, 38 KB at 100/s, p50", "added_p50_us", "µs"),
+    **{f"{size}@{rate}": (f"time to first byte added, {size[:-1]} {size[-1:].upper()}B at {rate}/s, p50", "added_p50_us", "µs")
+       for size, rate in RATES},
     "idle": ("idle, CPU per second", "cpu_us", "µs"),
 }
 
@@ -80,24 +90,26 @@ class Bench:
         with self.setup.running(kind) as proxy:
             if case == "memory":
                 return self.memory(proxy)
-            if case == "latency":
-                return self.latency(proxy)
+            if "@" in case:
+                return self.latency(proxy, *case.split("@"))
             if case == "idle":
                 return self.idle(proxy)
             return self.cpu(proxy, case)
 
     def cpu(self, proxy, case):
         # About half a second of CPU in a quick run, so that what happens once is small beside it.
-        count = {"2k": 10_000, "38k": 5_000, "1m": 400, "sse": STREAMS}[case] * (1 if self.quick else 2)
+        usual = {"2k": 10_000, "8k": 8_000, "38k": 5_000, "1m": 400, "sse": STREAMS, "cancel": 3_000}
+        count = usual[case] * (1 if self.quick else 2)
         per = count * EVENTS if case == "sse" else count
-        size = {"38k": MIDDLE, "1m": LARGE}.get(case, SMALL)
-        stream = ["--connections", STREAMS, "--events", EVENTS, "--pace", PACE] if case == "sse" else []
+        stream = {"sse": ["--connections", STREAMS, "--events", EVENTS, "--pace", PACE], "cancel": LEAVES}.get(case, [])
         warm = STREAMS if case == "sse" else count // 5
-        with Load(self, "closed", proxy.address, "--size", size, "--count", count, "--warm", warm, *stream) as load:
+        mode = "leave" if case == "cancel" else "closed"
+        size = SIZES.get(case, SMALL)
+        with Load(self, mode, proxy.address, "--size", size, "--count", count, "--warm", warm, *stream) as load:
             counted, before, origin = proxy.counted(), usage.of(proxy.pid), usage.of(self.origin.pid)
             seconds = json.loads(load.go())["seconds"]
             used, origin = usage.since(proxy.pid, before), usage.since(self.origin.pid, origin)
-            if counted is not None and proxy.counted() - counted != count:
+            if counted is not None and not proxy.counts(counted + count):
                 raise RuntimeError(f"{proxy.counted() - counted} requests counted of {count}")
         return {
             "cpu_us": used["cpu"] * 1e6 / per,
@@ -118,10 +130,10 @@ class Bench:
             grown = usage.memory(proxy.pid)
         return {"kb_per_stream": (grown - base) / 1024 / (many - few), "mb_at_100": base / 1024 / 1024}
 
-    def latency(self, proxy):
-        count = 500 if self.quick else 2_000
+    def latency(self, proxy, size, rate):
+        count = int(rate) * (5 if self.quick else 20)
         direct = f"127.0.0.1:{self.setup.endpoints[0]}"
-        arguments = ["--size", MIDDLE, "--events", 2, "--rate", 100, "--count", count, "--warm", 100]
+        arguments = ["--size", SIZES[size], "--events", 2, "--rate", rate, "--count", count, "--warm", 100]
         with Load(self, "open", direct, proxy.address, *arguments) as load:
             before = usage.of(proxy.pid)
             straight, through = (one["first_byte_us"] for one in json.loads(load.go()))
@@ -223,7 +235,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="two repetitions of half the requests, for a first look")
     parser.add_argument("--profile", choices=["release", "dist"], default="release")
-    parser.add_argument("--only", type=names(proxies.NAMES), default=list(proxies.NAMES), metavar="PROXY,...",
+    parser.add_argument("--only", type=names(proxies.NAMES), default=proxies.USUAL, metavar="PROXY,...",
                         help=", ".join(proxies.NAMES))
     parser.add_argument("--cases", type=names(CASES), default=list(CASES), metavar="CASE,...", help=", ".join(CASES))
     parser.add_argument("--repetitions", type=int, help="5, or 2 with --quick")

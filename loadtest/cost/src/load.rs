@@ -1,4 +1,5 @@
-//! The three ways to load a proxy: a number of requests as fast as it goes, requests at a rate, and streams held open.
+//! The ways to load a proxy: a number of requests as fast as it goes, requests at a rate, streams that are left, and streams
+//! held open.
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -105,6 +106,28 @@ async fn until(due: Instant) {
     while Instant::now() < due {
         tokio::task::yield_now().await;
     }
+}
+
+/// Begins `count` streams, so many at once, and leaves each after its first piece: the connection closes.
+pub async fn leave(
+    target: SocketAddr,
+    at_once: usize,
+    prompts: &mut Prompts,
+    reply: Reply,
+    count: usize,
+) -> anyhow::Result<()> {
+    let (prompts, left) = (RefCell::new(prompts), Cell::new(count));
+    let (prompts, left) = (&prompts, &left);
+    let work = (0..at_once).map(|_| async move {
+        while left.get() > 0 {
+            left.set(left.get() - 1);
+            let prompt = prompts.borrow_mut().turn();
+            drop(Connection::open(target).await?.begin(prompt, reply).await?);
+        }
+        anyhow::Ok(())
+    });
+    futures_util::future::try_join_all(work).await?;
+    Ok(())
 }
 
 /// Streams that have begun and are held.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use clap::{Parser, Subcommand};
 use serde_json::json;
 use spillway_cost::client::{Reply, Times};
-use spillway_cost::load::{Clients, Held, open};
+use spillway_cost::load::{Clients, Held, leave, open};
 use spillway_cost::prompt::Prompts;
 
 /// Puts load on a proxy.
@@ -55,6 +55,17 @@ enum Mode {
         #[arg(long, default_value_t = 0)]
         warm: usize,
     },
+    /// A number of streams whose clients leave after the first event, each on a connection of its own.
+    Leave {
+        target: SocketAddr,
+        #[arg(long, default_value_t = 32)]
+        connections: usize,
+        #[arg(long)]
+        count: usize,
+        /// Streams before the measured ones.
+        #[arg(long, default_value_t = 0)]
+        warm: usize,
+    },
     /// Streams that have begun and are held open. Each line of standard input says how many there shall be.
     Hold { target: SocketAddr },
 }
@@ -91,6 +102,14 @@ async fn run(Arguments { mode, size, events, pace }: Arguments) -> anyhow::Resul
                 json!({"first_byte_us": quantiles(micros(|one| one.first_byte)), "end_us": quantiles(micros(|one| one.end))})
             };
             say(&json!(times.iter().map(of).collect::<Vec<_>>()).to_string())
+        }
+        Mode::Leave { target, connections, count, warm } => {
+            leave(target, connections, &mut prompts, reply, warm).await?;
+            say("ready")?;
+            let _ = next_line()?;
+            let began = Instant::now();
+            leave(target, connections, &mut prompts, reply, count).await?;
+            say(&json!({"seconds": began.elapsed().as_secs_f64()}).to_string())
         }
         Mode::Hold { target } => {
             say("ready")?;
