@@ -157,3 +157,19 @@ async fn completions_are_made_for_each_shell() {
         assert!(out.contains("explain") && out.contains("diff"), "{shell} knows no commands: {out}");
     }
 }
+
+#[tokio::test]
+async fn a_reader_that_has_seen_enough_is_no_error() {
+    for arguments in [&["schema"][..], &["completions", "bash"]] {
+        let mut child = tokio::process::Command::new(env!("CARGO_BIN_EXE_spillway"))
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .expect("the executable was built before its tests");
+        drop(child.stdout.take());
+        let output = child.wait_with_output().await.unwrap();
+        assert_eq!((output.status.code(), texts(&output).1), (Some(0), String::new()), "{arguments:?}");
+    }
+}

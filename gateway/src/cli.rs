@@ -1,6 +1,7 @@
 //! The command line.
 
 mod key;
+mod say;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,6 +16,8 @@ use crate::explain;
 use crate::facts_file;
 use crate::fleet::Fleet;
 use crate::run::{self, Source};
+
+pub(crate) use say::say;
 
 /// An inference gateway: reads the model in the body, picks the endpoint that gives the first token soonest.
 #[derive(Debug, Parser)]
@@ -121,8 +124,9 @@ pub fn main(registry: Registry) -> ExitCode {
         Command::Schema { keys } => schema(keys),
         Command::Key { tenant, stdin } => key::make(&tenant, stdin),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Arguments::command(), "spillway", &mut std::io::stdout());
-            Ok(())
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Arguments::command(), "spillway", &mut script);
+            String::from_utf8(script).map_err(anyhow::Error::from).and_then(say)
         }
         Command::Explain { config, body, path, facts, json } => {
             explain_offline(config, registry, &body, path, facts, json)
@@ -177,8 +181,7 @@ fn check(file: PathBuf, registry: &Registry) -> anyhow::Result<()> {
     if let Some(path) = &config.auth.keys_file {
         parts.push(check_keys(path)?);
     }
-    println!("{name}: ok ({})", parts.join(", "));
-    Ok(())
+    say(format_args!("{name}: ok ({})\n", parts.join(", ")))
 }
 
 /// A configuration may be checked where the keys are not, and must not be; where they are, they are checked too.
@@ -205,15 +208,14 @@ fn diff(old: PathBuf, new: PathBuf, registry: &Registry) -> anyhow::Result<bool>
     let (new, _) = Source::File(new).load(registry)?;
     let differences = config::diff::differences(&old, &new);
     for difference in &differences {
-        println!("{difference}");
+        say(format_args!("{difference}\n"))?;
     }
     Ok(!differences.is_empty())
 }
 
 fn schema(keys: bool) -> anyhow::Result<()> {
     let schema = if keys { config::keys_schema_json() } else { config::schema_json() };
-    println!("{}", serde_json::to_string_pretty(&schema)?);
-    Ok(())
+    say(serde_json::to_string_pretty(&schema)? + "\n")
 }
 
 fn explain_offline(
@@ -239,10 +241,5 @@ fn explain_offline(
     };
     let path = path.unwrap_or_else(|| explain::guess_path(&body).to_owned());
     let explanation = explain::explain(&fleet, &fleet.live_full(), &path, &body)?;
-    if json {
-        println!("{}", serde_json::to_string_pretty(&explanation)?);
-    } else {
-        print!("{explanation}");
-    }
-    Ok(())
+    if json { say(serde_json::to_string_pretty(&explanation)? + "\n") } else { say(explanation) }
 }

@@ -12,6 +12,7 @@ use pingora_core::services::background::background_service;
 use spillway_picker::registry::Registry;
 use spillway_sim::engine::Preset;
 
+use crate::cli::say;
 use crate::run::{self, Source};
 
 /// The model the simulated endpoints serve.
@@ -35,13 +36,13 @@ pub fn run(registry: Registry, port: u16, quiet: bool) -> anyhow::Result<()> {
     let source = Source::Text(configuration(port, &urls));
     let options = run::Options { source, registry, access_log: Box::new(std::io::sink()) };
     run::serve(options, |server| {
-        print!("{}", welcome(port, &urls));
+        // Whether it is read or not, the demo goes on.
+        let _ = say(welcome(port, &urls));
         if !quiet {
             server.add_service(background_service("demo load", load::Load::new(port, MODEL, &ADAPTERS)));
         }
     })?;
-    println!("\nThe demo has ended.");
-    Ok(())
+    say("\nThe demo has ended.\n")
 }
 
 async fn start_endpoints() -> anyhow::Result<Vec<spillway_sim::Server>> {

@@ -2,6 +2,7 @@
 
 use anyhow::Context as _;
 
+use super::say;
 use crate::auth::keys::{hex, hex_digest};
 
 /// Bytes of randomness in a key. As many as its digest has: guessing one is no easier than the other.
@@ -27,6 +28,5 @@ pub(super) fn make(tenant: &str, from_stdin: bool) -> anyhow::Result<()> {
     };
     // JSON is YAML, and quotes whatever the name holds.
     let tenant = serde_json::Value::from(tenant);
-    println!("  - {{tenant: {tenant}, sha256: {}}}", hex_digest(key.as_bytes()));
-    Ok(())
+    say(format_args!("  - {{tenant: {tenant}, sha256: {}}}\n", hex_digest(key.as_bytes())))
 }
