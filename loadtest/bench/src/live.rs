@@ -10,6 +10,7 @@
 //! Two cores do all of it: a run on a busy machine says nothing, and says that it is not valid.
 
 mod arm;
+mod background;
 mod body;
 mod client;
 mod clock;

@@ -1,4 +1,4 @@
-//! The servers of a scenario in this process, and what they counted.
+//! The servers of a scenario in a thread of this process, and what they counted.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -7,6 +7,7 @@ use anyhow::{Context as _, Result};
 use spillway_sim::fleet::{Fleet, Group, TimedFault};
 use spillway_sim::{Config, Server};
 
+use super::background::Background;
 use super::client::Client;
 use crate::scenario::Scenario;
 use crate::virtual_time::{Counters, MODEL};
@@ -17,6 +18,8 @@ pub(super) struct Servers {
     all: Vec<Server>,
     started: Instant,
     scale: f64,
+    /// After the servers, which end before it.
+    home: Background,
 }
 
 /// The settings of a scenario's servers. `interval` is how many tokens an event may hold.
@@ -44,11 +47,13 @@ impl Servers {
     pub(super) async fn start(configs: Vec<Config>) -> Result<Self> {
         let scale = configs.first().map_or(1.0, |config| config.time_scale);
         let started = Instant::now();
+        let home = Background::start()?;
         let mut all = Vec::with_capacity(configs.len());
         for config in configs {
-            all.push(Server::start(config).await.context("cannot start a simulated server")?);
+            let server = home.run(Server::start(config)).await?;
+            all.push(server.context("cannot start a simulated server")?);
         }
-        Ok(Self { all, started, scale })
+        Ok(Self { all, started, scale, home })
     }
 
     pub(super) fn addresses(&self) -> Vec<SocketAddr> {
@@ -57,6 +62,7 @@ impl Servers {
 
     /// Forgets all that came before a run that begins at `origin`, and lets go wrong in it what is to go wrong.
     pub(super) fn begin(&mut self, faults: &[TimedFault], origin: Instant) {
+        let _there = self.home.handle().enter();
         self.all.iter().for_each(Server::reset);
         let before = origin.saturating_duration_since(self.started).mul_f64(self.scale);
         for TimedFault { endpoint, at, lasts, fault } in faults {
