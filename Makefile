@@ -58,12 +58,12 @@ deploy-check: build ## All under deploy/: manifests, unit, rules, dashboard, ima
 
 .PHONY: bench-live bench-peers
 
-SCENARIO ?= S1
+SCENARIO ?= B3
 PEERS := spillway:adaptive,spillway:round_robin,sglang-router:cache_aware,sglang-router:cache_aware+balance-abs-threshold=8,vllm-router:cache_aware,vllm-router:cache_aware+balance-abs-threshold=8,envoy:least_request,nginx:least_conn
 
-bench-live: build ## SCENARIO (S1) in real time beside virtual time; LIVE_ARGS, such as --seconds 40
+bench-live: build ## SCENARIO (B3) in real time beside virtual time; LIVE_ARGS, such as --seconds 40
 	PATH="$(HOME)/.local/bin:$$PATH" cargo run --release --locked -p spillway-bench -- live --scenario $(SCENARIO) --controls $(LIVE_ARGS)
 
-bench-peers: build ## SCENARIO (S1) behind Spillway, SGLang's and vLLM's router, Envoy and nginx
+bench-peers: build ## SCENARIO (B3) behind Spillway, SGLang's and vLLM's router, Envoy and nginx
 	loadtest/peers/install
-	PATH="$(HOME)/.local/bin:$$PATH" cargo run --release --locked -p spillway-bench -- live --scenario $(SCENARIO) --arms $(PEERS) $(LIVE_ARGS)
+	PATH="$(HOME)/.local/bin:$$PATH" cargo run --release --locked -p spillway-bench -- live --scenario $(SCENARIO) --arms $(PEERS) --time-scale 2 $(LIVE_ARGS)

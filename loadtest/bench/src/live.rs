@@ -23,6 +23,7 @@ mod machine;
 mod overhead;
 mod peer;
 mod process;
+mod prompt_ack;
 mod relay;
 mod report;
 mod run;

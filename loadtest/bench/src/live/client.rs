@@ -14,6 +14,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
 use super::events::{Lines, Said, said, whole};
+use super::prompt_ack::PromptAck;
 use super::seen::Seen;
 
 /// A client of one address. Nothing limits how many requests it has open at once: a limit would slow the load down.
@@ -98,7 +99,7 @@ impl Client {
         }
         let socket = TcpStream::connect(self.target).await?;
         socket.set_nodelay(true)?;
-        let (connection, driver) = handshake(TokioIo::new(socket)).await?;
+        let (connection, driver) = handshake(TokioIo::new(PromptAck(socket))).await?;
         tokio::spawn(driver);
         Ok(connection)
     }

@@ -16,7 +16,7 @@ use super::peer::Programs;
 use super::process::version;
 use super::relay;
 use super::report::Report;
-use super::run::Session;
+use super::run::{Played, Session};
 use crate::limits::{TIME, argument, name, twice};
 use crate::matrix::{Matrix, policy};
 use crate::measure::Summary;
@@ -62,6 +62,9 @@ pub struct Live {
     /// How often each arm is played; every second time in the reverse order.
     #[arg(long, default_value_t = 2, value_parser = argument(1..=100_usize))]
     repetitions: usize,
+    /// How often an arm is played at most until its run is valid. What the run shows plays no part in that.
+    #[arg(long, default_value_t = 3, value_parser = argument(1..=20_usize))]
+    attempts: usize,
     /// Model seconds a second, 0.01 to 1000.
     #[arg(long, default_value_t = 4.0, allow_negative_numbers = true, value_parser = argument(0.01..=1_000.0))]
     time_scale: f64,
@@ -139,10 +142,16 @@ impl Live {
                 order.reverse();
             }
             for arm in order {
-                wait_until_quiet(Duration::from_secs(self.patience));
-                eprintln!("{arm}, repetition {} of {}", repetition + 1, self.repetitions);
-                let played = runtime.block_on(session.play(arm, repetition)).with_context(|| format!("{arm}"))?;
-                report.runs.push(played);
+                for attempt in 1..=self.attempts {
+                    wait_until_quiet(Duration::from_secs(self.patience));
+                    eprintln!("{arm}, repetition {} of {}, attempt {attempt}", repetition + 1, self.repetitions);
+                    let played = runtime.block_on(session.play(arm, repetition)).with_context(|| format!("{arm}"))?;
+                    if played.problems.is_empty() || attempt == self.attempts {
+                        report.runs.push(Played { attempt, ..played });
+                        break;
+                    }
+                    eprintln!("not valid: {}", played.problems.join("; "));
+                }
             }
         }
         println!("{}", report.write(&self.out, &arms)?);

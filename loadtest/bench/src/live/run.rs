@@ -52,6 +52,8 @@ pub(super) struct Lag {
 pub(super) struct Played {
     pub(super) arm: String,
     pub(super) repetition: usize,
+    /// Which attempt it is, from 1; those before were not valid.
+    pub(super) attempt: usize,
     pub(super) overhead: Overhead,
     /// Figures in model time, with what the gateway adds counted once.
     pub(super) summary: Summary,
@@ -103,6 +105,7 @@ impl Session {
         Ok(Played {
             arm: arm.to_string(),
             repetition,
+            attempt: 1,
             overhead,
             summary: self.summary(&seen, scale, before, after),
             uncorrected: self.summary(&seen, uncorrected, before, after),

@@ -33,6 +33,10 @@ fn write_page(report: &Report, arms: &[Arm], page: &mut String) -> std::fmt::Res
             writeln!(page)?;
         }
     }
+    match report.runs.iter().map(|run| run.attempt - 1).sum::<usize>() {
+        0 => {}
+        again => writeln!(page, "Runs that were not valid and have been played again: {again}.\n")?,
+    }
     writeln!(page, "## Runs, in the order of playing\n")?;
     writeln!(
         page,
