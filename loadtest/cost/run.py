@@ -105,8 +105,13 @@ class Bench:
         warm = STREAMS if case == "sse" else count // 5
         mode = "leave" if case == "cancel" else "closed"
         size = SIZES.get(case, SMALL)
+        first = proxy.counted()
         with Load(self, mode, proxy.address, "--size", size, "--count", count, "--warm", warm, *stream) as load:
-            counted, before, origin = proxy.counted(), usage.of(proxy.pid), usage.of(self.origin.pid)
+            # That a client has left may be noticed a moment later.
+            counted = None if first is None else first + warm
+            if counted is not None and not proxy.counts(counted):
+                raise RuntimeError(f"{proxy.counted() - first} requests counted of {warm}")
+            before, origin = usage.of(proxy.pid), usage.of(self.origin.pid)
             seconds = json.loads(load.go())["seconds"]
             used, origin = usage.since(proxy.pid, before), usage.since(self.origin.pid, origin)
             if counted is not None and not proxy.counts(counted + count):

@@ -11,10 +11,11 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
 
-use crate::origin::{COMPLETION, EVENTS, PACE_US};
+use crate::origin::COMPLETION;
 
-/// What is asked of the origin beside the prompt.
+/// What is asked of the origin beside the prompt; it stands in the body.
 #[derive(Clone, Copy)]
 pub enum Reply {
     /// One JSON completion.
@@ -53,6 +54,7 @@ pub struct Times {
 /// A connection that is kept alive between requests.
 pub struct Connection {
     sender: SendRequest<Full<Bytes>>,
+    driver: JoinHandle<hyper::Result<()>>,
     target: SocketAddr,
 }
 
@@ -62,14 +64,13 @@ impl Connection {
         let socket = TcpStream::connect(target).await.with_context(|| format!("cannot connect to {target}"))?;
         socket.set_nodelay(true)?;
         let (sender, connection) = handshake(TokioIo::new(socket)).await?;
-        tokio::spawn(connection);
-        Ok(Self { sender, target })
+        Ok(Self { sender, driver: tokio::spawn(connection), target })
     }
 
     /// One whole exchange. An answer that is not exactly what the origin sends is an error.
     pub async fn exchange(&mut self, prompt: Bytes, reply: Reply) -> anyhow::Result<Times> {
         let sent = Instant::now();
-        let mut body = self.send(prompt, reply).await?;
+        let mut body = self.send(prompt).await?;
         let mut first_byte = None;
         let mut length = 0;
         let mut ends = Ends::default();
@@ -89,23 +90,26 @@ impl Connection {
     }
 
     /// Asks for a stream and reads its first piece; the rest comes while the body is held.
-    pub async fn begin(&mut self, prompt: Bytes, reply: Reply) -> anyhow::Result<Incoming> {
-        let mut body = self.send(prompt, reply).await?;
+    pub async fn begin(&mut self, prompt: Bytes) -> anyhow::Result<Incoming> {
+        let mut body = self.send(prompt).await?;
         body.frame().await.context("the stream is empty")??;
         Ok(body)
     }
 
-    async fn send(&mut self, prompt: Bytes, reply: Reply) -> anyhow::Result<Incoming> {
+    /// Closes it, whatever is under way. When this returns the socket is gone.
+    pub async fn close(self) {
+        self.driver.abort();
+        let _ = self.driver.await;
+    }
+
+    async fn send(&mut self, prompt: Bytes) -> anyhow::Result<Incoming> {
         self.sender.ready().await?;
-        let mut request = Request::post("/v1/chat/completions")
+        let request = Request::post("/v1/chat/completions")
             .header("host", self.target.to_string())
             .header("user-agent", "OpenAI/Python 3.57.0")
             .header("accept", "application/json")
             .header("authorization", "Bearer sk-0123456789abcdef0123456789abcdef")
             .header("content-type", "application/json");
-        if let Reply::Stream { events, pace } = reply {
-            request = request.header(EVENTS, events).header(PACE_US, u64::try_from(pace.as_micros())?);
-        }
         let answer = self.sender.send_request(request.body(Full::new(prompt))?).await?;
         ensure!(answer.status() == 200, "answered {}", answer.status());
         Ok(answer.into_body())

@@ -109,20 +109,16 @@ async fn until(due: Instant) {
 }
 
 /// Begins `count` streams, so many at once, and leaves each after its first piece: the connection closes.
-pub async fn leave(
-    target: SocketAddr,
-    at_once: usize,
-    prompts: &mut Prompts,
-    reply: Reply,
-    count: usize,
-) -> anyhow::Result<()> {
+pub async fn leave(target: SocketAddr, at_once: usize, prompts: &mut Prompts, count: usize) -> anyhow::Result<()> {
     let (prompts, left) = (RefCell::new(prompts), Cell::new(count));
     let (prompts, left) = (&prompts, &left);
     let work = (0..at_once).map(|_| async move {
         while left.get() > 0 {
             left.set(left.get() - 1);
             let prompt = prompts.borrow_mut().turn();
-            drop(Connection::open(target).await?.begin(prompt, reply).await?);
+            let mut connection = Connection::open(target).await?;
+            drop(connection.begin(prompt).await?);
+            connection.close().await;
         }
         anyhow::Ok(())
     });
@@ -130,17 +126,19 @@ pub async fn leave(
     Ok(())
 }
 
+/// What streams that are held ask for: they say nothing further after their first event.
+pub const HELD: Reply = Reply::Stream { events: 2, pace: Duration::from_secs(3600) };
+
 /// Streams that have begun and are held.
 #[derive(Default)]
 pub struct Held(Vec<(Connection, Incoming)>);
 
 impl Held {
-    /// Opens streams until there are `count`; they say nothing further after their first event.
+    /// Opens streams until there are `count`; `prompts` ask for [`HELD`].
     pub async fn grow(&mut self, target: SocketAddr, prompts: &mut Prompts, count: usize) -> anyhow::Result<()> {
-        let reply = Reply::Stream { events: 2, pace: Duration::from_secs(3600) };
         while self.0.len() < count {
             let mut connection = Connection::open(target).await?;
-            let body = connection.begin(prompts.turn(), reply).await?;
+            let body = connection.begin(prompts.turn()).await?;
             self.0.push((connection, body));
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! The servers behind the proxies: four endpoints in one process that answer at once and at little cost.
 //!
-//! What a chat is answered with follows from two headers that every proxy passes on: without `x-events` one JSON
-//! completion, with it a stream of that many events, `x-pace-us` microseconds apart. So no body is parsed.
+//! A chat that does not stream gets one JSON completion. One that does gets `max_tokens` events, `seed` microseconds apart:
+//! fields that every router passes on, though some drop headers and write the body anew. So no body is parsed whole.
 
 use std::convert::Infallible;
 use std::io::Write as _;
@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::stream;
-use http::{HeaderMap, Request, Response, StatusCode};
+use http::{Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
@@ -21,11 +21,8 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 use tokio::time::{MissedTickBehavior, interval};
 
-/// Header with the number of events to answer with.
-pub const EVENTS: &str = "x-events";
-
-/// Header with the microseconds between two of them.
-pub const PACE_US: &str = "x-pace-us";
+/// The end of a body that is looked at: what stands behind the messages.
+const TAIL: usize = 4096;
 
 /// A page as vLLM wrote it, for the proxy that reads it.
 const METRICS: &str = include_str!("../../../gateway/fixtures/vllm-metrics-underload.txt");
@@ -75,16 +72,17 @@ async fn accept(listener: TcpListener) -> std::io::Result<()> {
 }
 
 async fn answer(request: Request<Incoming>) -> Result<Answer, Infallible> {
-    let (head, mut body) = request.into_parts();
-    while let Some(Ok(_)) = body.frame().await {}
+    let (head, body) = request.into_parts();
+    let tail = tail(body).await;
     Ok(match (head.method.as_str(), head.uri.path()) {
-        ("POST", "/v1/chat/completions") => match number(&head.headers, EVENTS) {
-            None => whole("application/json", COMPLETION),
-            Some(events) => {
-                let pace = Duration::from_micros(number(&head.headers, PACE_US).unwrap_or(0));
-                events_of(events, pace)
-            }
-        },
+        ("POST", "/v1/chat/completions") if memchr::memmem::find(&tail, br#""stream":true"#).is_some() => {
+            let pace = Duration::from_micros(number(&tail, r#""seed":"#).unwrap_or(0));
+            // SGLang's router gives the older field the newer name.
+            let count =
+                ["max_tokens", "max_completion_tokens"].iter().find_map(|key| number(&tail, &format!("\"{key}\":")));
+            events_of(count.unwrap_or(1).max(1), pace)
+        }
+        ("POST", "/v1/chat/completions") => whole("application/json", COMPLETION),
         ("GET", "/health") => whole("text/plain", ""),
         ("GET", "/metrics") => whole("text/plain; version=0.0.4; charset=utf-8", METRICS),
         ("GET", "/v1/models") => whole("application/json", MODELS),
@@ -96,8 +94,23 @@ async fn answer(request: Request<Incoming>) -> Result<Answer, Infallible> {
     })
 }
 
-fn number(headers: &HeaderMap, name: &str) -> Option<u64> {
-    headers.get(name)?.to_str().ok()?.parse().ok()
+/// Reads a body to its end and keeps the last of it.
+async fn tail(mut body: Incoming) -> Vec<u8> {
+    let mut tail = Vec::new();
+    while let Some(Ok(frame)) = body.frame().await {
+        let Ok(data) = frame.into_data() else { continue };
+        tail.extend_from_slice(&data[data.len().saturating_sub(TAIL)..]);
+        let before = tail.len().saturating_sub(TAIL);
+        tail.drain(..before);
+    }
+    tail
+}
+
+/// The number behind a key.
+fn number(text: &[u8], key: &str) -> Option<u64> {
+    let from = memchr::memmem::find(text, key.as_bytes())? + key.len();
+    let digits = text[from..].iter().take_while(|byte| byte.is_ascii_digit());
+    digits.map(|digit| u64::from(digit - b'0')).reduce(|value, digit| value * 10 + digit)
 }
 
 fn whole(content_type: &'static str, body: &'static str) -> Answer {

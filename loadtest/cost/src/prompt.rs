@@ -3,14 +3,18 @@
 use bytes::Bytes;
 use serde::Serialize;
 
+use crate::client::Reply;
+
 /// A request as the common clients write it: in this order, the role before the content.
 #[derive(Serialize)]
 struct Chat<'a> {
     model: &'a str,
     messages: &'a [Message],
     stream: bool,
-    max_tokens: u32,
+    max_tokens: u64,
     temperature: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seed: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -53,10 +57,10 @@ pub struct Prompts {
 
 impl Prompts {
     /// Chats of about `size` bytes of JSON, with a line break every dozen words.
-    pub fn new(size: usize, stream: bool) -> Self {
+    pub fn new(size: usize, reply: Reply) -> Self {
         // Enough that no processor cache holds them all, within 16 MiB.
         let count = (16 * 1024 * 1024 / size).clamp(8, 256);
-        Self { bodies: (0..count).map(|seed| chat(size, seed as u64, stream)).collect(), next: 0 }
+        Self { bodies: (0..count).map(|seed| chat(size, seed as u64, reply)).collect(), next: 0 }
     }
 
     /// The next in rotation.
@@ -66,11 +70,15 @@ impl Prompts {
     }
 }
 
-fn chat(size: usize, seed: u64, stream: bool) -> Bytes {
+fn chat(size: usize, seed: u64, reply: Reply) -> Bytes {
+    let (stream, max_tokens, pace) = match reply {
+        Reply::Whole => (false, 256, None),
+        Reply::Stream { events, pace } => (true, events, Some(pace.as_micros() as u64)),
+    };
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut messages = vec![Message { role: "system", content: SYSTEM.repeat((size / 1000).clamp(1, 30)) }];
     let written = |messages: &[Message]| {
-        let chat = Chat { model: MODEL, messages, stream, max_tokens: 256, temperature: 0.7 };
+        let chat = Chat { model: MODEL, messages, stream, max_tokens, temperature: 0.7, seed: pace };
         serde_json::to_string(&chat).expect("texts and numbers are JSON")
     };
     // Turns of at most 4 KiB, as in a long conversation.
@@ -95,19 +103,21 @@ fn chat(size: usize, seed: u64, stream: bool) -> Bytes {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
     fn a_chat_has_the_size_asked_for() {
         for size in [2_000, 38_000, 1_000_000] {
-            let body = chat(size, 3, true);
+            let body = chat(size, 3, Reply::Stream { events: 20, pace: Duration::from_millis(20) });
             assert!(body.len().abs_diff(size) < 200, "{} bytes for {size}", body.len());
         }
     }
 
     #[test]
     fn chats_differ_by_seed_and_agree_by_run() {
-        assert_ne!(chat(2_000, 1, false), chat(2_000, 2, false));
-        assert_eq!(chat(2_000, 1, false), chat(2_000, 1, false));
+        assert_ne!(chat(2_000, 1, Reply::Whole), chat(2_000, 2, Reply::Whole));
+        assert_eq!(chat(2_000, 1, Reply::Whole), chat(2_000, 1, Reply::Whole));
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use clap::{Parser, Subcommand};
 use serde_json::json;
 use spillway_cost::client::{Reply, Times};
-use spillway_cost::load::{Clients, Held, leave, open};
+use spillway_cost::load::{Clients, HELD, Held, leave, open};
 use spillway_cost::prompt::Prompts;
 
 /// Puts load on a proxy.
@@ -78,11 +78,11 @@ fn main() -> anyhow::Result<()> {
 
 async fn run(Arguments { mode, size, events, pace }: Arguments) -> anyhow::Result<()> {
     let reply = if events == 0 { Reply::Whole } else { Reply::Stream { events, pace: *pace } };
-    let mut prompts = Prompts::new(size, events > 0);
+    let mut prompts = Prompts::new(size, reply);
     match mode {
         Mode::Closed { target, connections, count, warm } => {
             let mut clients = Clients::open(target, connections).await?;
-            clients.send(&mut prompts, reply.hurried(), warm).await?;
+            clients.send(&mut Prompts::new(size, reply.hurried()), reply.hurried(), warm).await?;
             say("ready")?;
             let _ = next_line()?;
             let began = Instant::now();
@@ -104,16 +104,16 @@ async fn run(Arguments { mode, size, events, pace }: Arguments) -> anyhow::Resul
             say(&json!(times.iter().map(of).collect::<Vec<_>>()).to_string())
         }
         Mode::Leave { target, connections, count, warm } => {
-            leave(target, connections, &mut prompts, reply, warm).await?;
+            leave(target, connections, &mut prompts, warm).await?;
             say("ready")?;
             let _ = next_line()?;
             let began = Instant::now();
-            leave(target, connections, &mut prompts, reply, count).await?;
+            leave(target, connections, &mut prompts, count).await?;
             say(&json!({"seconds": began.elapsed().as_secs_f64()}).to_string())
         }
         Mode::Hold { target } => {
             say("ready")?;
-            let mut held = Held::default();
+            let (mut held, mut prompts) = (Held::default(), Prompts::new(size, HELD));
             while let Some(line) = next_line()? {
                 held.grow(target, &mut prompts, line.trim().parse()?).await?;
                 say("held")?;
