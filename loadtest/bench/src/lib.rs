@@ -9,6 +9,7 @@ pub mod matrix;
 pub mod measure;
 pub mod problems;
 pub mod report;
+pub mod say;
 pub mod scenario;
 pub mod virtual_time;
 pub mod workload;

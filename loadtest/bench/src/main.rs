@@ -10,6 +10,7 @@ use spillway_bench::limits::{argument, name, twice};
 use spillway_bench::live;
 use spillway_bench::matrix::{Matrix, POLICIES, policy};
 use spillway_bench::report::{self, Report};
+use spillway_bench::say::say;
 use spillway_bench::scenario::Scenario;
 
 /// Measures routing.
@@ -79,6 +80,9 @@ fn routing(arguments: &Routing) -> Result<()> {
     if let Some(policy) = twice(&arguments.policies) {
         bail!("--policies: {policy} is there twice");
     }
+    if let Some(id) = twice(&arguments.only) {
+        bail!("--only: {id} is there twice");
+    }
     let scenarios = Scenario::read_all(&arguments.scenarios)?;
     for id in &arguments.only {
         if !scenarios.iter().any(|scenario| scenario.id == *id) {
@@ -118,9 +122,7 @@ fn routing(arguments: &Routing) -> Result<()> {
     bar.finish_and_clear();
     let report = Report::new(&matrix, rows);
     report.write(&arguments.out)?;
-    println!("{}", report.table());
-    println!("written to {}", arguments.out.display());
-    Ok(())
+    say(&format!("{}\nwritten to {}", report.table(), arguments.out.display()))
 }
 
 #[cfg(test)]

@@ -9,7 +9,8 @@ mod read;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use spillway_sim::fleet::{Group, TimedFault};
 
 pub use bar::{Bar, Verdict};
@@ -48,6 +49,7 @@ pub struct Scenario {
     /// What is asked.
     pub requests: Workload,
     /// How often, by name.
+    #[serde(deserialize_with = "each_once")]
     pub loads: BTreeMap<String, Load>,
     /// The loads of the short run; the others wait for the full one.
     pub short: Vec<String>,
@@ -68,6 +70,30 @@ pub struct Load {
     /// Time between two reads of a metrics page, seconds; 0.1 by default, and never for 0.
     #[serde(default = "tenth")]
     pub scrape: f64,
+}
+
+/// A map in which no name stands twice: the YAML library lets the last one win.
+fn each_once<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, Load>, D::Error> {
+    struct Loads;
+    impl<'de> Visitor<'de> for Loads {
+        type Value = BTreeMap<String, Load>;
+
+        fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            formatter.write_str("loads by their names")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut loads = BTreeMap::new();
+            while let Some((name, load)) = map.next_entry::<String, Load>()? {
+                if let Some((name, _)) = loads.get_key_value(&name) {
+                    return Err(A::Error::custom(format_args!("load {name} is there twice")));
+                }
+                loads.insert(name, load);
+            }
+            Ok(loads)
+        }
+    }
+    deserializer.deserialize_map(Loads)
 }
 
 const fn one() -> usize {

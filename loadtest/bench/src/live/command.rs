@@ -20,6 +20,7 @@ use super::run::{Played, Session};
 use crate::limits::{TIME, argument, name, twice};
 use crate::matrix::{Matrix, policy};
 use crate::measure::Summary;
+use crate::say::say;
 use crate::scenario::Scenario;
 use crate::virtual_time::MODEL;
 use crate::workload::generate;
@@ -154,7 +155,7 @@ impl Live {
                 }
             }
         }
-        println!("{}", report.write(&self.out, &arms)?);
+        say(&report.write(&self.out, &arms)?)?;
         match report.problems().len() {
             0 => Ok(()),
             count => bail!("the session is not valid: {count} limits were passed, as the report says"),

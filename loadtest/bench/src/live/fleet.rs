@@ -43,11 +43,11 @@ pub(super) fn configs(scenario: &Scenario, seed: u64, scale: f64, interval: u32)
 }
 
 impl Servers {
-    /// Starts a server for each of the settings, which share one time scale.
-    pub(super) async fn start(configs: Vec<Config>) -> Result<Self> {
+    /// Starts a server for each of the settings, which share one time scale, in a thread that may give way to all others.
+    pub(super) async fn start(configs: Vec<Config>, gives_way: bool) -> Result<Self> {
         let scale = configs.first().map_or(1.0, |config| config.time_scale);
         let started = Instant::now();
-        let home = Background::start()?;
+        let home = Background::start(gives_way)?;
         let mut all = Vec::with_capacity(configs.len());
         for config in configs {
             let server = home.run(Server::start(config)).await?;

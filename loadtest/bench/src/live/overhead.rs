@@ -37,7 +37,7 @@ pub(super) struct Overhead {
 /// Measures both.
 pub(super) async fn of(arm: &Arm, setting: &Setting, config: Config, body: Bytes) -> Result<Overhead> {
     let config = Config { model: MODEL.to_owned(), engine: Config::default().engine, time_scale: 1.0, ..config };
-    let servers = Servers::start(vec![config]).await?;
+    let servers = Servers::start(vec![config], true).await?;
     let address = servers.addresses()[0];
     let front = setting.start(arm, &[(address, 1.0)]).await?;
     let (mut through, _) = front.clients();

@@ -76,7 +76,7 @@ impl Session {
         let first = configs.first().context("the fleet has no server")?.clone();
         let overhead = overhead::of(arm, &self.setting, first, body).await?;
 
-        let mut servers = Servers::start(configs).await?;
+        let mut servers = Servers::start(configs, true).await?;
         let weights = matrix::endpoints(&self.scenario).into_iter().map(|endpoint| endpoint.weight);
         let weighted: Vec<_> = servers.addresses().into_iter().zip(weights).collect();
         let front = self.setting.start(arm, &weighted).await?;

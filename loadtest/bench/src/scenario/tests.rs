@@ -97,6 +97,13 @@ fn a_scenario_outside_its_limits_is_refused_with_the_place() {
 }
 
 #[test]
+fn a_load_that_is_there_twice_is_refused() {
+    let text = RIGHT.replace("  main: {", "  main: {arrivals: {poisson: 2}}\n  main: {");
+    let said = Scenario::parse(&text).unwrap_err().to_string();
+    assert!(said.contains("load main is there twice"), "{said}");
+}
+
+#[test]
 fn a_scenario_without_loads_is_refused() {
     let load = "  main: {arrivals: {poisson: 1}, gateways: 2, scrape: 0.1}\n";
     let text = RIGHT.replace(load, "").replace("loads:", "loads: {}").replace("short: [main]", "short: []");

@@ -6,8 +6,8 @@
 //! is a message of its own, and its chat template adds a few tokens to each.
 
 use std::fs::File;
-use std::io::{BufRead as _, BufReader};
-use std::path::{Path, PathBuf};
+use std::io::{self, BufRead as _, BufReader};
+use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -15,6 +15,9 @@ use serde::{Deserialize, Serialize};
 use super::trace::Text;
 use crate::limits::AMOUNT;
 use crate::problems::Problems;
+
+/// Bytes of a file.
+const MOST_BYTES: u64 = 4 << 30;
 
 /// Lines of a file; the largest public trace of this form has 24,000.
 const MOST_LINES: usize = 1_000_000;
@@ -86,6 +89,15 @@ impl Replay {
     pub fn load(&mut self, folder: &Path) -> Result<(), Unreadable> {
         let path = folder.join(&self.file);
         let unreadable = |why| Unreadable::File { path: path.clone(), why };
+        let refused = |why: &str| unreadable(io::Error::new(io::ErrorKind::InvalidInput, why));
+        if self.file.components().any(|part| !matches!(part, Component::Normal(_))) {
+            return Err(refused("a recording stands beside its scenario, or in a folder there"));
+        }
+        // Before it is opened: a pipe would be waited for.
+        let about = std::fs::metadata(&path).map_err(unreadable)?;
+        if !about.is_file() || about.len() > MOST_BYTES {
+            return Err(refused("a recording is a file of at most 4 GiB"));
+        }
         let file = File::open(&path).map_err(unreadable)?;
         self.recorded.clear();
         for (number, line) in BufReader::new(file).lines().enumerate() {
@@ -198,6 +210,17 @@ mod tests {
         assert_eq!(texts, [words(70, 512), words(80, 512), words(99, 476)]);
         let short = Recorded { input_length: 700, ..replay.recorded[0].clone() };
         assert_eq!(short.texts(512, |id| id, 99), [words(7, 512), words(8, 188)]);
+    }
+
+    #[test]
+    fn only_a_file_beside_the_scenario_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("sub")).unwrap();
+        for file in ["/dev/zero", "../trace.jsonl", "sub", "."] {
+            let mut replay = Replay { file: file.into(), speed: 1.0, block: 512, recorded: Vec::new() };
+            let said = replay.load(folder.path()).unwrap_err().to_string();
+            assert!(said.contains("a recording"), "{file}: {said}");
+        }
     }
 
     #[test]

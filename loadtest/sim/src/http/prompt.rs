@@ -13,6 +13,9 @@ use super::surface::Kind;
 use crate::engine::{Request, mix, mix_bytes};
 use crate::tokenizer::Tokens;
 
+/// Sequences that one request may ask for; more would keep the engine, which all of a process share, from anything else.
+const MOST_SEQUENCES: usize = 2_048;
+
 /// What a generating request asks for.
 #[derive(Debug)]
 pub(super) struct Job {
@@ -47,6 +50,11 @@ impl Job {
         let max_tokens = named.unwrap_or_else(|| left.min(shared.config.default_max_tokens.into()));
         check_length(max_tokens, longest, limit)?;
         let choices = number(body, "n").unwrap_or(1).clamp(1, 128) as usize;
+        if prompts.len() * choices > MOST_SEQUENCES {
+            let message =
+                format!("{} prompts times n={choices} are more than {MOST_SEQUENCES} sequences.", prompts.len());
+            return Err(ApiError::bad_request(message, Some("prompt")));
+        }
         let options = &body["stream_options"];
         let salt = body["cache_salt"].as_str().map_or(0, |salt| mix_bytes(1, salt.as_bytes()));
         let template = Request { max_tokens: max_tokens as u32, adapter, salt, ..Request::default() };

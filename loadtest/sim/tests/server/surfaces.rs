@@ -142,6 +142,15 @@ async fn a_rendered_prompt_is_what_is_generated_from_and_only_where_that_is_enab
 }
 
 #[tokio::test]
+async fn a_request_for_more_sequences_than_an_engine_should_see_is_refused() {
+    let server = start().await;
+    let body = json!({"prompt": vec!["a"; 17], "max_tokens": 1, "n": 128});
+    let refused = post(&server, "/v1/completions", body).await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST);
+    assert!(refused.json()["error"]["message"].as_str().unwrap().contains("17 prompts times n=128"));
+}
+
+#[tokio::test]
 async fn a_response_is_found_only_where_it_was_made() {
     let (here, there) = (start().await, start().await);
     let made = post(&here, "/v1/responses", json!({"input": "x", "max_output_tokens": 1})).await.json();
