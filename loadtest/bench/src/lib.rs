@@ -7,7 +7,6 @@ pub mod limits;
 pub mod live;
 pub mod matrix;
 pub mod measure;
-pub mod problems;
 pub mod report;
 pub mod say;
 pub mod scenario;

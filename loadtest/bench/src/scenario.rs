@@ -17,8 +17,8 @@ pub use bar::{Bar, Verdict};
 pub use read::Unusable;
 
 use crate::limits::{MOST_ENDPOINTS, MOST_VIEWS, POOL, REQUESTS, SCRAPE, SHARE, TIME, TOKENS, twice};
-use crate::problems::Problems;
 use crate::workload::{Arrivals, Workload};
+use spillway_sim::Problems;
 
 /// A scenario as its file has it.
 #[derive(Clone, Debug, Deserialize)]
@@ -114,7 +114,7 @@ impl Load {
         if scenario.requests.classes.is_empty() && !matches!(self.arrivals, Arrivals::Replay(_)) {
             problems.add("arrivals", "need requests.classes, of which there is none");
         }
-        problems.within("gateways", self.gateways as f64, 1.0..=1_000.0);
+        problems.range("gateways", self.gateways as f64, 1.0..=1_000.0);
         let endpoints = scenario.endpoints();
         if self.gateways.saturating_mul(endpoints) > MOST_VIEWS {
             let views = format_args!("{} times {endpoints} endpoints, at most {MOST_VIEWS}", self.gateways);
@@ -129,12 +129,12 @@ impl Load {
     /// Checks what follows from values that are all right.
     fn check_size(&self, scenario: &Scenario, problems: &mut Problems) {
         let expected = self.arrivals.requests(scenario.horizon, scenario.requests.requests_per_arrival());
-        problems.within("arrivals: requests expected", expected, REQUESTS);
+        problems.range(&format!("arrivals: {expected:.0} requests expected"), expected, REQUESTS);
         let tokens = match &self.arrivals {
             Arrivals::Replay(replay) => replay.prompt_tokens(scenario.horizon()),
             _ => expected * scenario.requests.tokens_per_request(),
         };
-        problems.within("arrivals: prompt tokens expected", tokens, TOKENS);
+        problems.range(&format!("arrivals: {tokens:.0} prompt tokens expected"), tokens, TOKENS);
     }
 
     /// Time between two reads of a metrics page.
@@ -151,13 +151,13 @@ impl Scenario {
             problems.add("id", "must not be empty");
         }
         self.check_fleet(&mut problems);
-        problems.within("horizon", self.horizon, TIME);
-        problems.within("warm_up", self.warm_up, 0.0..=0.99);
-        problems.within("concurrency", f64::from(self.concurrency.unwrap_or(1)), POOL);
+        problems.range("horizon", self.horizon, TIME);
+        problems.range("warm_up", self.warm_up, 0.0..=0.99);
+        problems.range("concurrency", f64::from(self.concurrency.unwrap_or(1)), POOL);
         problems.inside("requests", |problems| self.requests.check(problems));
         self.check_loads(&mut problems);
         problems.each("bars", &self.bars, |bar, problems| bar.check(&self.loads, problems));
-        problems.into_vec()
+        problems.lines()
     }
 
     fn check_fleet(&self, problems: &mut Problems) {
@@ -170,7 +170,7 @@ impl Scenario {
             _ => {}
         }
         for (number, weight) in self.weights.iter().enumerate() {
-            problems.within(&format!("weights[{number}]"), *weight, SHARE);
+            problems.range(&format!("weights[{number}]"), *weight, SHARE);
         }
         let (weights, groups) = (self.weights.len(), self.fleet.len());
         if weights != 0 && weights != groups {

@@ -19,7 +19,7 @@ pub use replay::Replay;
 pub use trace::{Request, Start, Trace};
 
 use crate::limits::{ADAPTERS, POOL, SHARE, ZIPF};
-use crate::problems::Problems;
+use spillway_sim::Problems;
 
 /// What requests are like, apart from when they come.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -78,25 +78,25 @@ impl Workload {
     /// Says what is wrong with it.
     pub fn check(&self, problems: &mut Problems) {
         problems.each("classes", &self.classes, |class, problems| {
-            problems.within("share", class.share, SHARE);
+            problems.range("share", class.share, SHARE);
             problems.inside("prompts", |problems| class.prompts.check(problems));
             problems.inside("output", |problems| class.output.check(problems));
         });
         for (key, choice, limits) in [("adapters", &self.adapters, ADAPTERS), ("tenants", &self.tenants, POOL)] {
             if let Some(Choice { pool, zipf }) = choice {
                 problems.inside(key, |problems| {
-                    problems.within("pool", *pool as f64, limits);
-                    problems.within("zipf", *zipf, ZIPF);
+                    problems.range("pool", *pool as f64, limits);
+                    problems.range("zipf", *zipf, ZIPF);
                 });
             }
         }
         for (number, share) in self.priorities.iter().enumerate() {
-            problems.within(&format!("priorities[{number}]"), *share, 0.0..=*SHARE.end());
+            problems.range(&format!("priorities[{number}]"), *share, 0.0..=*SHARE.end());
         }
         if self.priorities.iter().all(|share| *share == 0.0) {
             problems.add("priorities", "all three are zero");
         }
-        problems.within("streaming", self.streaming, 0.0..=1.0);
+        problems.range("streaming", self.streaming, 0.0..=1.0);
     }
 
     /// Requests that one arrival brings on the average.

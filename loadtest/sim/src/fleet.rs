@@ -67,18 +67,12 @@ impl Fleet {
         found.unless(!self.endpoints.is_empty(), "endpoints: there is none");
         let few = self.len() <= limits::ENDPOINTS;
         found.unless(few, "endpoints: must be 100,000 at most, over all groups");
-        let mut problems = found.lines();
-        let within = |place: String, found: Vec<String>| found.into_iter().map(move |what| format!("{place}{what}"));
-        for (number, group) in self.endpoints.iter().enumerate() {
-            problems.extend(within(format!("endpoints[{number}]."), group.problems()));
-        }
-        for (number, fault) in self.faults.iter().enumerate() {
-            problems.extend(within(format!("faults[{number}]."), fault.problems(self.len())));
-        }
+        found.each("endpoints", &self.endpoints, |group, found| found.extend(group.problems()));
+        found.each("faults", &self.faults, |fault, found| found.extend(fault.problems(self.len())));
         if few {
-            problems.extend(self.taken_twice());
+            found.extend(self.taken_twice());
         }
-        problems
+        found.lines()
     }
 
     /// The first address of each group that is taken before it.

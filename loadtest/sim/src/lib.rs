@@ -15,4 +15,5 @@ pub mod tokenizer;
 pub use config::{Config, Flavor};
 pub use fault::{ActiveFault, Fault, FaultKind, MetricsMode};
 pub use http::{Received, Server, State};
+pub use problems::Problems;
 pub use timer::Timer;

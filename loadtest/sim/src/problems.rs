@@ -1,7 +1,8 @@
-//! What is wrong with settings or with a fault: all of it, one line for each, which begins with its key.
+//! What is wrong with a file, with settings or with a fault: all of it, one line for each, which begins with its place.
 //!
 //! What a newcomer gets wrong: a value that is no number is outside of every range, so nothing has to look for it.
 
+use std::fmt::{Display, Write as _};
 use std::ops::RangeInclusive;
 
 /// A day, in ms: the longest time that a part of a step may take.
@@ -9,20 +10,48 @@ const DAY_MS: f64 = 86_400_000.0;
 /// A year, in ms: the longest time of a fault.
 const YEAR_MS: f64 = 365.0 * DAY_MS;
 
-/// The lines found so far.
+/// The lines found so far, and where the search is.
 #[derive(Debug, Default)]
-pub(crate) struct Problems(Vec<String>);
+pub struct Problems {
+    place: String,
+    found: Vec<String>,
+}
 
 impl Problems {
+    /// Looks at what stands under a key, such as `requests` or `classes[0]`.
+    pub fn inside(&mut self, key: impl Display, look: impl FnOnce(&mut Self)) {
+        let outer = self.place.len();
+        let _ = write!(self.place, "{key}."); // Writing to a string does not fail.
+        look(self);
+        self.place.truncate(outer);
+    }
+
+    /// Looks at each element of a list under a key.
+    pub fn each<T>(&mut self, key: &str, elements: &[T], look: impl Fn(&T, &mut Self)) {
+        for (number, element) in elements.iter().enumerate() {
+            self.inside(format_args!("{key}[{number}]"), |problems| look(element, problems));
+        }
+    }
+
+    /// Adds what is wrong with a key of the present place.
+    pub fn add(&mut self, key: impl Display, what: impl Display) {
+        self.found.push(format!("{}{key}: {what}", self.place));
+    }
+
+    /// Adds lines that another has found here.
+    pub fn extend(&mut self, lines: Vec<String>) {
+        self.found.extend(lines.into_iter().map(|line| format!("{}{line}", self.place)));
+    }
+
     /// Adds a line unless something is as it has to be.
-    pub(crate) fn unless(&mut self, right: bool, line: impl Into<String>) {
+    pub(crate) fn unless(&mut self, right: bool, line: impl Display) {
         if !right {
-            self.0.push(line.into());
+            self.found.push(format!("{}{line}", self.place));
         }
     }
 
     /// Adds a line for a value outside of its range; one that is not given is right.
-    pub(crate) fn range(&mut self, key: &str, value: impl Into<Option<f64>>, range: RangeInclusive<f64>) {
+    pub fn range(&mut self, key: &str, value: impl Into<Option<f64>>, range: RangeInclusive<f64>) {
         let right = value.into().is_none_or(|value| range.contains(&value));
         self.unless(right, format!("{key}: must be {} to {}", written(*range.start()), written(*range.end())));
     }
@@ -38,9 +67,14 @@ impl Problems {
         self.unless(ms.is_none_or(|ms| ms as f64 <= YEAR_MS), format!("{key}: must be up to a year"));
     }
 
+    /// Whether nothing is wrong so far.
+    pub fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
     /// All lines.
-    pub(crate) fn lines(self) -> Vec<String> {
-        self.0
+    pub fn lines(self) -> Vec<String> {
+        self.found
     }
 }
 
@@ -71,6 +105,19 @@ mod tests {
             let expected: &[&str] = if right { &[] } else { &["time_scale: must be 0.001 to 10,000"] };
             assert_eq!(found.lines(), expected, "{value}");
         }
+    }
+
+    #[test]
+    fn a_line_begins_with_its_place() {
+        let mut found = Problems::default();
+        found.inside("requests", |found| {
+            found.each("classes", &[1.0, 100.0], |value, found| found.range("sigma", *value, 0.0..=5.0));
+            found.add("streaming", "is missing");
+        });
+        found.inside("fleet[0]", |found| found.extend(vec!["count: is 0".to_owned()]));
+        let lines =
+            ["requests.classes[1].sigma: must be 0 to 5", "requests.streaming: is missing", "fleet[0].count: is 0"];
+        assert_eq!(found.lines(), lines);
     }
 
     #[test]

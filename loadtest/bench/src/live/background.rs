@@ -5,15 +5,21 @@
 //! milliseconds. A thread whose scheduling class is "idle" is put aside at once.
 
 use std::fs::read_link;
+use std::io;
 use std::process::{Command, Stdio};
 use std::thread::{JoinHandle, spawn};
 
 use anyhow::{Context as _, Result};
-use tokio::runtime::{Builder, Handle};
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::oneshot::{Sender, channel};
 
 /// Tasks that are run between two looks at sockets and timers. The default is many times as long.
 const EACH: u32 = 8;
+
+/// A runtime of one thread that looks at sockets and timers often.
+pub(super) fn runtime() -> io::Result<Runtime> {
+    Builder::new_current_thread().event_interval(EACH).enable_all().build()
+}
 
 /// The thread; it ends with this.
 #[derive(Debug)]
@@ -26,7 +32,7 @@ pub(super) struct Background {
 impl Background {
     /// Starts it. Only on a machine that is quiet does it get by when it gives way.
     pub(super) fn start(gives_way: bool) -> Result<Self> {
-        let runtime = Builder::new_current_thread().event_interval(EACH).enable_all().build()?;
+        let runtime = runtime()?;
         let handle = runtime.handle().clone();
         let (end, ended) = channel();
         let thread = spawn(move || {

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use tokio::runtime::{Builder, Runtime};
 
 use super::arm::{Arm, Kind};
+use super::background::runtime;
 use super::front::Setting;
 use super::load::Load;
 use super::machine::{Cores, wait_until_quiet};
@@ -28,9 +28,6 @@ use crate::workload::generate;
 /// Events a second that load, servers and gateway can carry on two cores with room to spare. Beyond it, events hold several
 /// tokens.
 const MOST_EVENTS: f64 = 10_000.0;
-
-/// Tasks that a runtime runs between two looks at sockets and timers. The default is many times as long.
-const EACH: u32 = 8;
 
 /// Plays one scenario in real time through running gateways, and compares with virtual time.
 #[derive(Debug, clap::Args)]
@@ -255,9 +252,4 @@ fn machine(cores: &Cores) -> String {
         None => format!("{count} cores, nobody pinned"),
     };
     format!("{pinned}, load average {load} at the start")
-}
-
-/// One thread for load and servers, which share a core.
-fn runtime() -> Result<Runtime> {
-    Ok(Builder::new_current_thread().event_interval(EACH).enable_all().build()?)
 }

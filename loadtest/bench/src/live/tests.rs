@@ -67,12 +67,18 @@ async fn over_http(scenario: &Scenario, trace: &Trace) -> (Vec<Seen>, Instant) {
 }
 
 /// Times to first token of the requests that ended, by request; their tokens have to be those of virtual time.
-fn times(trace: &Trace, expected: &[Outcome], (seen, origin): (Vec<Seen>, Instant)) -> BTreeMap<usize, f64> {
+fn times(
+    trace: &Trace,
+    prompts: &[Rendered],
+    expected: &[Outcome],
+    (seen, origin): (Vec<Seen>, Instant),
+) -> BTreeMap<usize, f64> {
     assert!(seen.iter().all(|seen| seen.failure.is_none()), "{:?}", seen.iter().find(|seen| seen.failure.is_some()));
     let scale = Scale { origin, factor: 1.0, overhead: Duration::ZERO };
     let (mut times, mut cached) = (BTreeMap::new(), 0);
     for seen in seen.iter().filter(|seen| seen.completed) {
         let usage = seen.usage.expect("the last event has usage");
+        assert_eq!(usage.prompt as usize, prompts[seen.request].tokens.len(), "prompt of request {}", seen.request);
         assert_eq!(usage.completion, trace.requests[seen.request].output);
         // Those near the horizon may end on one side only.
         let Some(outcome) = expected.iter().find(|outcome| outcome.request == seen.request && outcome.completed) else {
@@ -106,11 +112,7 @@ async fn one_server_over_http_does_what_it_does_in_virtual_time() {
     let mut off = Vec::new();
     for _ in 0..6 {
         let played = over_http(&scenario, &trace).await;
-        for seen in played.0.iter().filter(|seen| seen.completed) {
-            let prompt = seen.usage.expect("the last event has usage").prompt;
-            assert_eq!(prompt as usize, prompts[seen.request].tokens.len(), "prompt of request {}", seen.request);
-        }
-        for (request, time) in times(&trace, &expected, played) {
+        for (request, time) in times(&trace, &prompts, &expected, played) {
             least.entry(request).and_modify(|least| *least = time.min(*least)).or_insert(time);
         }
         let there = |outcome: &Outcome| outcome.ttft(Duration::MAX).as_secs_f64();

@@ -8,7 +8,7 @@ use super::Load;
 use crate::matrix;
 use crate::measure::Summary;
 use crate::measure::statistics::Interval;
-use crate::problems::Problems;
+use spillway_sim::Problems;
 
 /// A bar.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -80,7 +80,7 @@ impl Bar {
             }
         }
         for (key, value) in [("least", self.least), ("most", self.most)] {
-            problems.within(key, value.unwrap_or_default(), 0.0..=1e12);
+            problems.range(key, value.unwrap_or_default(), 0.0..=1e12);
         }
         match (self.least, self.most) {
             (None, None) => problems.add("most", "there is neither least nor most"),
@@ -170,7 +170,7 @@ mod tests {
         let found = |bar: Bar| {
             let mut problems = Problems::default();
             bar.check(&loads, &mut problems);
-            problems.into_vec().join("; ")
+            problems.lines().join("; ")
         };
         let right = bar(Some(0.1), Some(0.2));
         assert_eq!(found(right.clone()), "");
@@ -178,7 +178,7 @@ mod tests {
             (bar(None, None), "neither least nor most"),
             (bar(Some(0.3), Some(0.2)), "least: 0.3 is above most, 0.2"),
             (bar(None, Some(f64::NAN)), "most: must be 0 to"),
-            (bar(None, Some(f64::INFINITY)), "not inf"),
+            (bar(None, Some(f64::INFINITY)), "most: must be 0 to"),
             (bar(Some(f64::NEG_INFINITY), None), "least: must be"),
             (Bar { load: "other".to_owned(), ..right.clone() }, "load: no load other"),
             (Bar { figure: "ttft_p96".to_owned(), ..right.clone() }, "figure: there is no figure ttft_p96"),

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::random::Random;
 use crate::limits::{AMOUNT, POSITIVE_AMOUNT, SHARE};
-use crate::problems::Problems;
+use spillway_sim::Problems;
 
 /// A distribution of non-negative numbers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -118,24 +118,24 @@ impl Amount {
     /// Says what is wrong with it.
     pub fn check(&self, problems: &mut Problems) {
         match self {
-            Self::Fixed(value) => problems.within("fixed", *value, AMOUNT),
+            Self::Fixed(value) => problems.range("fixed", *value, AMOUNT),
             Self::Lognormal { median, sigma, least, most } => problems.inside("lognormal", |problems| {
-                problems.within("median", *median, POSITIVE_AMOUNT);
-                problems.within("sigma", *sigma, 0.0..=5.0);
+                problems.range("median", *median, POSITIVE_AMOUNT);
+                problems.range("sigma", *sigma, 0.0..=5.0);
                 bounds(*least, *most, problems);
             }),
             Self::Normal { mean, deviation, least, most } => problems.inside("normal", |problems| {
-                problems.within("mean", *mean, POSITIVE_AMOUNT);
-                problems.within("deviation", *deviation, AMOUNT);
+                problems.range("mean", *mean, POSITIVE_AMOUNT);
+                problems.range("deviation", *deviation, AMOUNT);
                 bounds(*least, *most, problems);
             }),
             Self::Exponential { mean, least, most } => problems.inside("exponential", |problems| {
-                problems.within("mean", *mean, POSITIVE_AMOUNT);
+                problems.range("mean", *mean, POSITIVE_AMOUNT);
                 bounds(*least, *most, problems);
             }),
             Self::Mix(parts) if parts.is_empty() => problems.add("mix", "has no part"),
             Self::Mix(parts) => problems.each("mix", parts, |part, problems| {
-                problems.within("share", part.share, SHARE);
+                problems.range("share", part.share, SHARE);
                 problems.inside("of", |problems| part.of.check(problems));
             }),
         }
@@ -143,8 +143,8 @@ impl Amount {
 }
 
 fn bounds(least: f64, most: f64, problems: &mut Problems) {
-    problems.within("most", most, AMOUNT);
-    problems.within("least", least, AMOUNT);
+    problems.range("most", most, AMOUNT);
+    problems.range("least", least, AMOUNT);
     if least > most {
         problems.add("least", format_args!("{least} is above most, {most}"));
     }
@@ -180,12 +180,12 @@ mod tests {
     #[test]
     fn an_amount_outside_its_limits_is_refused_with_its_key() {
         for (text, said) in [
-            ("fixed: -1", "fixed: must be 0 to 10000000, not -1"),
+            ("fixed: -1", "fixed: must be 0 to 10,000,000"),
             ("fixed: 1e12", "fixed: must be"),
-            ("fixed: .nan", "not NaN"),
+            ("fixed: .nan", "fixed: must be"),
             ("lognormal: {median: 0, sigma: 1}", "lognormal.median: must be"),
             ("lognormal: {median: .inf, sigma: 1}", "lognormal.median: must be"),
-            ("lognormal: {median: 1, sigma: 100}", "lognormal.sigma: must be 0 to 5, not 100"),
+            ("lognormal: {median: 1, sigma: 100}", "lognormal.sigma: must be 0 to 5"),
             ("lognormal: {median: 1, sigma: 1, most: 1e300}", "lognormal.most: must be"),
             ("normal: {mean: 1, deviation: -1}", "normal.deviation: must be"),
             ("normal: {mean: 1, deviation: 1, least: 5, most: 2}", "normal.least: 5 is above most, 2"),
@@ -199,7 +199,7 @@ mod tests {
             let amount: Amount = serde_yaml::with::singleton_map_recursive::deserialize(document).unwrap();
             let mut problems = Problems::default();
             amount.check(&mut problems);
-            let found = problems.into_vec().join("; ");
+            let found = problems.lines().join("; ");
             assert!(found.contains(said), "{text}: {found:?}");
         }
     }

@@ -10,7 +10,7 @@ use super::amount::Amount;
 use super::random::Random;
 use super::replay::Replay;
 use crate::limits::{POOL, RATE, SHARE, TIME};
-use crate::problems::Problems;
+use spillway_sim::Problems;
 
 /// How requests, or first turns of conversations, arrive. Rates are per second.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -156,46 +156,46 @@ impl Arrivals {
     /// Says what is wrong with it.
     pub fn check(&self, problems: &mut Problems) {
         match self {
-            Self::Even(rate) => problems.within("even", *rate, RATE),
-            Self::Poisson(rate) => problems.within("poisson", *rate, RATE),
+            Self::Even(rate) => problems.range("even", *rate, RATE),
+            Self::Poisson(rate) => problems.range("poisson", *rate, RATE),
             Self::Gamma { rate, cv } => problems.inside("gamma", |problems| {
-                problems.within("rate", *rate, RATE);
-                problems.within("cv", *cv, 0.01..=100.0);
+                problems.range("rate", *rate, RATE);
+                problems.range("cv", *cv, 0.01..=100.0);
             }),
             Self::Weibull { rate, shape } => problems.inside("weibull", |problems| {
-                problems.within("rate", *rate, RATE);
-                problems.within("shape", *shape, 0.1..=100.0);
+                problems.range("rate", *rate, RATE);
+                problems.range("shape", *shape, 0.1..=100.0);
             }),
             Self::OnOff { rate, ratio, on, off } => problems.inside("on_off", |problems| {
-                problems.within("rate", *rate, RATE);
-                problems.within("ratio", *ratio, SHARE);
-                problems.within("on", *on, TIME);
-                problems.within("off", *off, TIME);
+                problems.range("rate", *rate, RATE);
+                problems.range("ratio", *ratio, SHARE);
+                problems.range("on", *on, TIME);
+                problems.range("off", *off, TIME);
                 if problems.is_empty() {
                     let [low, high] = two_rates(*rate, *ratio, on / (on + off));
-                    problems.within("rate while on", high, RATE);
-                    problems.within("rate while off", low, RATE);
+                    problems.range(&format!("rate while on, {high:.3}"), high, RATE);
+                    problems.range(&format!("rate while off, {low:.3e}"), low, RATE);
                 }
             }),
             Self::Square { burst, base, on, every } => problems.inside("square", |problems| {
-                problems.within("burst", *burst, RATE);
-                problems.within("base", *base, RATE);
-                problems.within("on", *on, TIME);
-                problems.within("every", *every, TIME);
+                problems.range("burst", *burst, RATE);
+                problems.range("base", *base, RATE);
+                problems.range("on", *on, TIME);
+                problems.range("every", *every, TIME);
                 if on >= every {
                     problems.add("on", format_args!("{on} must be less than every, {every}"));
                 }
             }),
             Self::Diurnal { rate, swing, period } => problems.inside("diurnal", |problems| {
-                problems.within("rate", *rate, RATE);
-                problems.within("swing", *swing, 0.0..=1.0);
-                problems.within("period", *period, TIME);
+                problems.range("rate", *rate, RATE);
+                problems.range("swing", *swing, 0.0..=1.0);
+                problems.range("period", *period, TIME);
             }),
             Self::Replay(replay) => problems.inside("replay", |problems| replay.check(problems)),
             Self::Closed { users, think, requests } => problems.inside("closed", |problems| {
-                problems.within("users", f64::from(*users), POOL);
+                problems.range("users", f64::from(*users), POOL);
                 problems.inside("think", |problems| think.check(problems));
-                problems.within("requests", f64::from(*requests), POOL);
+                problems.range("requests", f64::from(*requests), POOL);
             }),
         }
     }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::amount::Amount;
 use crate::limits::{POOL, ZIPF};
-use crate::problems::Problems;
+use spillway_sim::Problems;
 
 /// The prompts of one class of requests. Lengths are in tokens.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -81,9 +81,9 @@ pub struct Turns {
 
 impl Documents {
     fn check(&self, problems: &mut Problems) {
-        problems.within("pool", self.pool as f64, POOL);
-        problems.within("zipf", self.zipf, ZIPF);
-        problems.within("each", self.each as f64, 1.0..=100.0);
+        problems.range("pool", self.pool as f64, POOL);
+        problems.range("zipf", self.zipf, ZIPF);
+        problems.range("each", self.each as f64, 1.0..=100.0);
         if self.each > self.pool {
             problems.add("each", format_args!("{} of a pool of {}", self.each, self.pool));
         }
@@ -93,8 +93,8 @@ impl Documents {
 
 impl Turns {
     fn check(&self, problems: &mut Problems) {
-        problems.within("mean", self.mean, 1.0..=10_000.0);
-        problems.within("most", f64::from(self.most), 1.0..=10_000.0);
+        problems.range("mean", self.mean, 1.0..=10_000.0);
+        problems.range("most", f64::from(self.most), 1.0..=10_000.0);
         problems.inside("think", |problems| self.think.check(problems));
         if let Some(message) = &self.message {
             problems.inside("message", |problems| message.check(problems));
@@ -106,9 +106,9 @@ impl Prompts {
     /// Says what is wrong with it.
     pub fn check(&self, problems: &mut Problems) {
         problems.each("shared", &self.shared, |level, problems| {
-            problems.within("pool", level.pool as f64, POOL);
-            problems.within("zipf", level.zipf, ZIPF);
-            problems.within("hot", level.hot, 0.0..=1.0);
+            problems.range("pool", level.pool as f64, POOL);
+            problems.range("zipf", level.zipf, ZIPF);
+            problems.range("hot", level.hot, 0.0..=1.0);
             problems.inside("tokens", |problems| level.tokens.check(problems));
         });
         if let Some(documents) = &self.documents {

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::trace::Text;
 use crate::limits::AMOUNT;
-use crate::problems::Problems;
+use spillway_sim::Problems;
 
 /// Bytes of a file.
 const MOST_BYTES: u64 = 4 << 30;
@@ -155,8 +155,8 @@ impl Replay {
 
     /// Says what is wrong with it.
     pub fn check(&self, problems: &mut Problems) {
-        problems.within("speed", self.speed, 0.001..=1_000.0);
-        problems.within("block", f64::from(self.block), 1.0..=1_000_000.0);
+        problems.range("speed", self.speed, 0.001..=1_000.0);
+        problems.range("block", f64::from(self.block), 1.0..=1_000_000.0);
     }
 }
 

@@ -16,7 +16,7 @@ fn workload(yaml: &str) -> Workload {
     let workload: Workload = serde_yaml::with::singleton_map_recursive::deserialize(document).unwrap();
     let mut problems = Problems::default();
     workload.check(&mut problems);
-    assert_eq!(problems.into_vec(), Vec::<String>::new());
+    assert_eq!(problems.lines(), Vec::<String>::new());
     workload
 }
 

@@ -30,16 +30,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Mode {
     /// A number of requests as fast as they go, one in flight per connection.
-    Closed {
-        target: SocketAddr,
-        #[arg(long, default_value_t = 32)]
-        connections: usize,
-        #[arg(long)]
-        count: usize,
-        /// Requests before the measured ones, on the same connections.
-        #[arg(long, default_value_t = 0)]
-        warm: usize,
-    },
+    Closed(Counted),
     /// Requests at a rate, whether those before are answered or not; with several targets, each has the rate and they
     /// take turns, so that a disturbance falls on all alike.
     Open {
@@ -56,18 +47,22 @@ enum Mode {
         warm: usize,
     },
     /// A number of streams whose clients leave after the first event, each on a connection of its own.
-    Leave {
-        target: SocketAddr,
-        #[arg(long, default_value_t = 32)]
-        connections: usize,
-        #[arg(long)]
-        count: usize,
-        /// Streams before the measured ones.
-        #[arg(long, default_value_t = 0)]
-        warm: usize,
-    },
+    Leave(Counted),
     /// Streams that have begun and are held open. Each line of standard input says how many there shall be.
     Hold { target: SocketAddr },
+}
+
+/// A number of requests, so many at once.
+#[derive(Debug, clap::Args)]
+struct Counted {
+    target: SocketAddr,
+    #[arg(long, default_value_t = 32)]
+    connections: usize,
+    #[arg(long)]
+    count: usize,
+    /// Requests before the measured ones.
+    #[arg(long, default_value_t = 0)]
+    warm: usize,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -80,7 +75,7 @@ async fn run(Arguments { mode, size, events, pace }: Arguments) -> anyhow::Resul
     let reply = if events == 0 { Reply::Whole } else { Reply::Stream { events, pace: *pace } };
     let mut prompts = Prompts::new(size, reply);
     match mode {
-        Mode::Closed { target, connections, count, warm } => {
+        Mode::Closed(Counted { target, connections, count, warm }) => {
             let mut clients = Clients::open(target, connections).await?;
             clients.send(&mut Prompts::new(size, reply.hurried()), reply.hurried(), warm).await?;
             say("ready")?;
@@ -103,7 +98,7 @@ async fn run(Arguments { mode, size, events, pace }: Arguments) -> anyhow::Resul
             };
             say(&json!(times.iter().map(of).collect::<Vec<_>>()).to_string())
         }
-        Mode::Leave { target, connections, count, warm } => {
+        Mode::Leave(Counted { target, connections, count, warm }) => {
             leave(target, connections, &mut prompts, warm).await?;
             say("ready")?;
             let _ = next_line()?;
