@@ -7,6 +7,7 @@ pub mod limits;
 pub mod live;
 pub mod matrix;
 pub mod measure;
+pub mod progress;
 pub mod report;
 pub mod say;
 pub mod scenario;

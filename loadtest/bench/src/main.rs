@@ -5,10 +5,10 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::{Parser, Subcommand};
-use indicatif::{ProgressBar, ProgressStyle};
 use spillway_bench::limits::{argument, name, twice};
 use spillway_bench::live;
 use spillway_bench::matrix::{Matrix, POLICIES, policy};
+use spillway_bench::progress::Progress;
 use spillway_bench::report::{self, Report};
 use spillway_bench::say::say;
 use spillway_bench::scenario::Scenario;
@@ -107,19 +107,16 @@ fn routing(arguments: &Routing) -> Result<()> {
     ensure!(!matrix.is_empty(), "there is nothing to play: no scenario has a short run, and --full is not there");
     let threads = arguments.threads.or_else(|| std::thread::available_parallelism().ok().map(usize::from)).unwrap_or(1);
     std::fs::create_dir_all(&arguments.out).with_context(|| format!("cannot make {}", arguments.out.display()))?;
-    let bar = ProgressBar::new(matrix.len() as u64);
-    let style = "{bar:40} {pos}/{len} runs, {elapsed} gone, {eta} to go  {msg}";
-    bar.set_style(ProgressStyle::with_template(style)?);
+    let progress = Progress::new(matrix.len() as u64)?;
     let first_seed = matrix.seeds.first().copied();
     let rows = matrix.play(threads, &|row, run, trace| {
-        bar.set_message(format!("{} {} {}", row.scenario, row.load, row.policy));
-        bar.inc(1);
+        progress.over(format!("{} {} {}", row.scenario, row.load, row.policy));
         if arguments.raw && Some(row.seed) == first_seed {
             report::raw::write(&arguments.out.join("requests"), row, run, trace)?;
         }
         Ok(())
     })?;
-    bar.finish_and_clear();
+    progress.finish();
     let report = Report::new(&matrix, rows);
     report.write(&arguments.out)?;
     say(&format!("{}\nwritten to {}", report.table(), arguments.out.display()))
