@@ -91,6 +91,7 @@ impl Flight {
     ) -> Self {
         let Departure { size, service, ttft, uncached, output, believed_blocks, loads_adapter } = *departure;
         pool.tally.dispatched(service, uncached, now);
+        pool.kinds.judge(topology.members.len(), |position| &topology.members[position].state);
         let adapter = request.adapter.as_ref();
         let output = output as u32;
         let dispatch = Dispatch { size, service, ttft, streams: request.streams, adapter, uncached, output };

@@ -7,6 +7,7 @@
 mod arrivals;
 mod decode;
 mod fit;
+mod kinds;
 mod latency;
 mod output;
 mod prefill;
@@ -16,6 +17,8 @@ mod tests;
 
 pub use arrivals::ArrivalRate;
 pub use decode::DecodeLearner;
+pub(crate) use fit::{Fit, Line};
+pub(crate) use kinds::{Kinds, MOST_KINDS};
 pub use latency::PeakMean;
 pub use output::OutputMean;
 pub use prefill::PrefillLearner;

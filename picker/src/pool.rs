@@ -6,6 +6,7 @@
 mod batch;
 mod endpoint;
 mod event;
+pub(crate) mod kinds;
 mod residents;
 mod sheet;
 mod snapshot;
@@ -33,6 +34,7 @@ use crate::request::{RequestInfo, Turn};
 use crate::time::Time;
 use crate::trial::{ArmTurns, Plans};
 
+use kinds::SpeedKinds;
 use tally::Tally;
 use topology::Topology;
 use writer::Writer;
@@ -52,6 +54,7 @@ pub struct Pool {
     pub(crate) tally: Tally,
     pub(crate) known: KnownKeys,
     pub(crate) arm_turns: ArmTurns,
+    pub(crate) kinds: SpeedKinds,
     /// Held by whoever changes the topology.
     writer: Mutex<Writer>,
     /// The latest time seen, for guards that are dropped without one.
@@ -79,6 +82,7 @@ impl Pool {
             tally: Tally::default(),
             known: KnownKeys::default(),
             arm_turns: ArmTurns::default(),
+            kinds: SpeedKinds::default(),
             writer: Mutex::default(),
             latest: AtomicU64::default(),
         }))
@@ -196,7 +200,11 @@ impl Pool {
     pub fn snapshot(&self, now: Time) -> Vec<EndpointSnapshot> {
         let topology = self.topology.load();
         let stale_after = topology.stale_after();
-        topology.endpoints.iter().map(|endpoint| EndpointSnapshot::take(endpoint, stale_after, now)).collect()
+        topology
+            .endpoints
+            .iter()
+            .map(|endpoint| EndpointSnapshot::take(endpoint, &self.kinds, stale_after, now))
+            .collect()
     }
 
     /// The latest time the pool was told.

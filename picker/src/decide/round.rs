@@ -99,7 +99,7 @@ impl<'a> Round<'a> {
         let Self { pool, topology, request, scratch, now, .. } = self;
         let dispatches = pool.tally.dispatches();
         let adapter = request.adapter.as_deref();
-        scratch.table.read(&topology.members, adapter, dispatches, topology.stale_after(), *now);
+        scratch.table.read(&topology.members, &pool.kinds, adapter, dispatches, topology.stale_after(), *now);
         if topology.reads_prefixes() && !request.prompt.blocks.is_empty() {
             topology.index.matches(&request.prompt.blocks, &mut scratch.matches);
             // At least one token is always computed.

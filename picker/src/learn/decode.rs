@@ -3,9 +3,9 @@
 use super::Rates;
 use super::fit::Fit;
 
-/// Weight that a sample keeps with each later one. Slower than for prefills: there is a sample for every stream and
-/// moment, and the number of streams changes slowly.
-const FORGETTING: f64 = 0.99;
+/// Weight that a stretch of decoding keeps with each later one. All streams of a stretch see the same steps, so their
+/// samples together count as one.
+const FORGETTING: f64 = 0.97;
 
 /// No floor: for large models a stream more really costs next to nothing.
 const SLOPE_FLOOR: f64 = 0.0;
@@ -39,7 +39,7 @@ impl DecodeLearner {
     /// that cannot be true.
     pub fn observe(&mut self, streams: f64, mean_gap_s: f64) {
         if (1.0..=MAX_STREAMS).contains(&streams) && (0.0..=MAX_GAP).contains(&mean_gap_s) {
-            self.fit.observe(1.0, streams, mean_gap_s);
+            self.fit.observe(streams, 1.0, streams, mean_gap_s);
             self.solution = self.fit.solve();
             self.samples += 1;
         }
@@ -53,6 +53,11 @@ impl DecodeLearner {
     /// What each stream adds, seconds; not negative.
     pub fn t1(&self) -> f64 {
         self.solution.1
+    }
+
+    /// The samples, to be compared with those of others.
+    pub(crate) fn fit(&self) -> &Fit {
+        &self.fit
     }
 
     /// Samples taken, without the prior.

@@ -48,7 +48,7 @@ impl PrefillLearner {
             && (1.0..=MAX_REQUESTS).contains(&requests)
             && (0.0..=MAX_TOKENS).contains(&uncached_tokens);
         if sane {
-            self.fit.observe(requests, uncached_tokens, gap_s);
+            self.fit.observe(1.0, requests, uncached_tokens, gap_s);
             self.solution = self.fit.solve();
             self.samples += 1;
         }
@@ -62,6 +62,11 @@ impl PrefillLearner {
     /// Cost of one uncached token, seconds; not negative.
     pub fn b(&self) -> f64 {
         self.solution.1
+    }
+
+    /// The samples, to be compared with those of others.
+    pub(crate) fn fit(&self) -> &Fit {
+        &self.fit
     }
 
     /// Samples taken, without the prior.

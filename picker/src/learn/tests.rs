@@ -92,6 +92,145 @@ fn gaps_tell_the_cost_of_a_stream() {
     assert_near(learner.t1(), 0.0005, 0.1, "t1");
 }
 
+/// Decode samples of an endpoint with these rates: in each stretch every one of `streams` streams sees the same steps, and
+/// stretches differ by 10 %.
+fn stretches(learner: &mut DecodeLearner, (t0, t1): (f64, f64), count: usize, noise: &mut Noise) {
+    for _ in 0..count {
+        let streams = (16.5 + noise.next() * 15.0).round();
+        let gap = (t0 + t1 * streams) * (1.0 + 0.1 * noise.next());
+        for _ in 0..streams as usize {
+            learner.observe(streams, gap);
+        }
+    }
+}
+
+#[test]
+fn what_many_streams_saw_of_the_same_steps_counts_once() {
+    let mut learner = DecodeLearner::new(Rates::default());
+    stretches(&mut learner, (0.012, 0.0005), 60, &mut Noise(5));
+    let gap = |learner: &DecodeLearner| learner.t0() + 30.0 * learner.t1();
+    let before = gap(&learner);
+    assert_near(before, 0.027, 0.05, "noise of stretches evens out");
+    (0..30).for_each(|_| learner.observe(30.0, 3.0 * 0.027));
+    assert!(gap(&learner) / before < 1.3, "30 samples of one slow stretch are one: {}", gap(&learner) / before);
+}
+
+/// A round of judging; returns the place of the kind of each, and all lines after it.
+fn judge(kinds: &mut Kinds, fits: &[fit::Fit]) -> (Vec<Option<usize>>, Vec<(usize, fit::Line)>) {
+    let places = fits.iter().map(|fit| kinds.judge(fit)).collect();
+    kinds.turn_over();
+    (places, kinds.lines().collect())
+}
+
+/// The samples of endpoints with these rates, after so many prefills each, of this much noise.
+fn prefills(rates: &[(f64, f64)], samples: usize, share: f64, seed: u64) -> Vec<fit::Fit> {
+    let mut noise = Noise(seed);
+    let fits = rates.iter().map(|(a, b)| {
+        let mut learner = PrefillLearner::new(Rates::default());
+        for _ in 0..samples {
+            let tokens = 1525.0 + noise.next() * 1475.0;
+            learner.observe((a + b * tokens) * (1.0 + share * noise.next()), 1.0, tokens);
+        }
+        *learner.fit()
+    });
+    fits.collect()
+}
+
+#[test]
+fn endpoints_that_cannot_be_told_apart_share_one_line() {
+    let mut strays = 0;
+    for seed in 0..50 {
+        let mut kinds = Kinds::default();
+        let fits = prefills(&[(0.010, 50e-6); 16], 100, 0.3, seed);
+        judge(&mut kinds, &fits);
+        let (places, lines) = judge(&mut kinds, &fits);
+        let at = |place: usize| places.iter().filter(|found| **found == Some(place)).count();
+        let (largest, (a, b)) = lines.into_iter().max_by_key(|(place, _)| at(*place)).unwrap();
+        assert_near(a + b * 1500.0, 0.085, 0.03, "the line of all is known better than that of one");
+        strays += 16 - at(largest);
+    }
+    assert!(strays <= 16, "of 800 endpoints {strays} were taken for something else by chance");
+}
+
+#[test]
+fn three_cards_are_three_kinds_whatever_their_order() {
+    let cards = [(0.008, 20e-6), (0.020, 60e-6), (0.060, 285e-6)];
+    let mut kinds = Kinds::default();
+    let fits = prefills(&std::array::from_fn::<_, 12, _>(|number| cards[number % 3]), 60, 0.1, 1);
+    judge(&mut kinds, &fits);
+    let (places, lines) = judge(&mut kinds, &fits);
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    for (number, place) in places.iter().enumerate() {
+        assert_eq!(*place, places[number % 3], "{places:?}");
+        let (_, (a, b)) = lines.iter().find(|(at, _)| Some(*at) == *place).unwrap();
+        let (own_a, own_b) = cards[number % 3];
+        assert_near(a + b * 1500.0, own_a + own_b * 1500.0, 0.05, "the line of its card");
+    }
+}
+
+#[test]
+fn one_that_is_a_fifth_slower_is_told_apart_and_one_that_is_no_more_returns() {
+    let mut rates = [(0.010, 50e-6); 8];
+    rates[3] = (0.012, 60e-6);
+    let mut kinds = Kinds::default();
+    let mut noise = Noise(2);
+    let mut learners = [PrefillLearner::new(Rates::default()); 8];
+    let mut after = |rates: [(f64, f64); 8]| {
+        for (learner, rates) in learners.iter_mut().zip(rates) {
+            feed(learner, rates, 60, &mut noise);
+        }
+        judge(&mut kinds, &learners.map(|learner| *learner.fit())).0
+    };
+    let places = after(rates);
+    assert!(places.iter().enumerate().all(|(number, place)| (*place == places[0]) == (number != 3)), "{places:?}");
+    let places = after([(0.010, 50e-6); 8]);
+    let places = if places.iter().all(|place| *place == places[0]) { places } else { after([(0.010, 50e-6); 8]) };
+    assert!(places.iter().all(|place| *place == places[0]), "{places:?}");
+}
+
+#[test]
+fn a_difference_that_is_certain_but_of_no_account_makes_no_kind() {
+    let exact = |b: f64| {
+        let mut learner = PrefillLearner::new(Rates::default());
+        (0..500).for_each(|i| learner.observe(0.01 + b * f64::from(i), 1.0, f64::from(i)));
+        *learner.fit()
+    };
+    let (places, _) = judge(&mut Kinds::default(), &[exact(50e-6), exact(51e-6), exact(70e-6)]);
+    assert_eq!(places[0], places[1], "2 %");
+    assert_ne!(places[0], places[2], "40 %");
+}
+
+#[test]
+fn in_a_fleet_of_more_kinds_than_places_the_rest_stand_for_themselves() {
+    let rates: Vec<_> = (0..12).map(|number| (0.004 * 2_f64.powi(number), 10e-6 * 2_f64.powi(number))).collect();
+    let fits = prefills(&rates, 60, 0.1, 1);
+    let mut kinds = Kinds::default();
+    for _ in 0..3 {
+        let (places, lines) = judge(&mut kinds, &fits);
+        assert_eq!(places.iter().flatten().count(), MOST_KINDS, "{places:?}");
+        assert_eq!(lines.len(), MOST_KINDS, "a place each");
+    }
+    judge(&mut kinds, &fits[..2]);
+    let (places, lines) = judge(&mut kinds, &fits[..2]);
+    assert_eq!((lines.len(), places[0] == places[1]), (2, false), "places of kinds that are gone are free again");
+}
+
+#[test]
+fn a_newcomer_is_of_a_kind_when_it_has_shown_something() {
+    let cards = [(0.020, 60e-6), (0.008, 20e-6), (0.008, 20e-6)];
+    let mut kinds = Kinds::default();
+    let with = |samples: usize| {
+        let mut fits = prefills(&cards, 60, 0.1, 1);
+        fits.extend(prefills(&cards[..1], samples, 0.1, 2));
+        fits
+    };
+    judge(&mut kinds, &with(0));
+    let (places, lines) = judge(&mut kinds, &with(3));
+    assert_eq!((places[3], lines.len()), (None, 2), "its prior is no evidence, neither of it nor of a kind");
+    let (places, _) = judge(&mut kinds, &with(12));
+    assert_eq!(places[3], places[0], "{places:?}");
+}
+
 #[test]
 fn a_slow_first_token_shows_at_once_and_fades_within_a_minute() {
     let at = |ms: u64| Time::from_nanos(ms * 1_000_000);
@@ -215,12 +354,20 @@ proptest! {
         let mut prefill = PrefillLearner::new(Rates::default());
         let mut decode = DecodeLearner::new(Rates::default());
         let mut mean = RunningMean::new(1.0);
+        let mut kinds = Kinds::default();
         for (x, y, z) in samples.iter().cycle().take(samples.len() * repeats) {
             prefill.observe(*x, *y, *z);
             decode.observe(*x, *y);
             mean.observe(*x);
             for value in [prefill.a(), prefill.b(), decode.t0(), decode.t1(), mean.mean()] {
                 assert_sane(value)?;
+            }
+            kinds.judge(prefill.fit());
+            kinds.judge(decode.fit());
+            kinds.turn_over();
+            for (_, (p, q)) in kinds.lines() {
+                assert_sane(p)?;
+                assert_sane(q)?;
             }
         }
     }

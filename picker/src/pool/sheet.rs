@@ -3,7 +3,7 @@
 //! Written under the lock of the endpoint's book, read by every decision. A reader may see one number from before an
 //! event and the next from after it; each is right for itself, and no decision needs them to agree.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::learn::{PeakMean, Rates};
@@ -24,6 +24,13 @@ const NEVER: u64 = u64::MAX;
 /// A float in an atomic; `NaN` stands for unknown.
 #[derive(Debug)]
 pub(crate) struct Number(AtomicU64);
+
+impl Default for Number {
+    /// Unknown.
+    fn default() -> Self {
+        Self::new(f64::NAN)
+    }
+}
 
 impl Number {
     const fn new(value: f64) -> Self {
@@ -69,6 +76,8 @@ pub(crate) struct Sheet {
     b: Number,
     t0: Number,
     t1: Number,
+    /// The kinds whose speeds it has, of prefill and of decode; past the last for its own.
+    kinds: [AtomicU8; 2],
     pub(crate) mean_service: Number,
     /// Samples that `a` and `b` rest on.
     samples: AtomicU64,
@@ -112,6 +121,7 @@ impl Default for Sheet {
             b: Number::new(rates.b),
             t0: Number::new(rates.t0),
             t1: Number::new(rates.t1),
+            kinds: [AtomicU8::new(u8::MAX), AtomicU8::new(u8::MAX)],
             mean_service: unknown(),
             samples: AtomicU64::default(),
             sampled_at: AtomicU64::default(),
@@ -126,6 +136,7 @@ impl Default for Sheet {
 }
 
 impl Sheet {
+    /// What its own samples say.
     #[inline]
     pub(crate) fn rates(&self) -> Rates {
         Rates { a: self.a.get(), b: self.b.get(), t0: self.t0.get(), t1: self.t1.get() }
@@ -137,6 +148,19 @@ impl Sheet {
         self.b.set(b);
         self.t0.set(t0);
         self.t1.set(t1);
+    }
+
+    /// Says of which kinds it is, of prefill and of decode.
+    pub(crate) fn set_kinds(&self, kinds: [Option<usize>; 2]) {
+        for (to, kind) in self.kinds.iter().zip(kinds) {
+            to.store(kind.and_then(|kind| u8::try_from(kind).ok()).unwrap_or(u8::MAX), Ordering::Relaxed);
+        }
+    }
+
+    /// Of which kinds it is; a place past the last stands for none.
+    #[inline]
+    pub(crate) fn kinds(&self) -> [usize; 2] {
+        [0, 1].map(|which| usize::from(self.kinds[which].load(Ordering::Relaxed)))
     }
 
     /// A sample was taken when the pool had dispatched so many requests.

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::learn::{ClassMean, DecodeLearner, PrefillLearner, Rates};
+use crate::learn::{ClassMean, DecodeLearner, Fit, PrefillLearner, Rates};
 use crate::pool::{Endpoint, EndpointSpec};
 use crate::time::Time;
 
@@ -61,6 +61,11 @@ impl Speed {
 
     pub(crate) fn rates(&self) -> Rates {
         Rates { a: self.prefill.a(), b: self.prefill.b(), t0: self.decode.t0(), t1: self.decode.t1() }
+    }
+
+    /// The samples, of prefill and of decode.
+    pub(crate) fn fits(&self) -> (Fit, Fit) {
+        (*self.prefill.fit(), *self.decode.fit())
     }
 
     /// Samples that say how far `rates` can be an example to others.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::facts::Facts;
 use crate::facts::standing::{Standing, contains};
 use crate::health::Health;
-use crate::learn::Rates;
+use crate::learn::{Fit, Rates};
 use crate::ledger::work::Work;
 use crate::ledger::{DECODE, Ledger};
 use crate::pool::batch::Batch;
@@ -136,6 +136,11 @@ impl State {
         let streams = book.decodes;
         book.speed.gap(streams, gap);
         self.sheet.set_rates(book.speed.rates());
+    }
+
+    /// The samples of its speed, of prefill and of decode.
+    pub(crate) fn fits(&self) -> (Fit, Fit) {
+        self.book().speed.fits()
     }
 
     /// A request ended: takes back all that it holds. `output` is what was expected of it; `worked` when the endpoint did

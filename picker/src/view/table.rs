@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::learn::Rates;
 use crate::ledger::Load;
+use crate::pool::kinds::SpeedKinds;
 use crate::pool::{Freshness, State};
 use crate::time::Time;
 use crate::view::AdapterState;
@@ -92,6 +93,7 @@ impl Table {
     pub(crate) fn read(
         &mut self,
         members: &[Member],
+        kinds: &SpeedKinds,
         adapter: Option<&str>,
         dispatches: u64,
         stale_after: Duration,
@@ -116,7 +118,7 @@ impl Table {
             service.push(Service::read(state, &facts, now));
             scraped.push(facts);
             ours.push(Ours::read(state, member.weight, now));
-            rates.push(state.sheet.rates());
+            rates.push(kinds.rates(&state.sheet));
         }
         hope(members, dispatches, ours, rates);
         beliefs.resize(count, Belief { cached_tokens: 0.0, cached_blocks: 0, ring_position: OFF_WALK });
