@@ -71,7 +71,7 @@ impl Cost for Adaptive {
         let mut job = Job {
             prompt: pool.prompt_tokens,
             output: pool.output_tokens,
-            arrival_rate: pool.arrival_rate,
+            arrival_rate: pool.arrival_rate * f64::from(pool.gateways.max(1)),
             residence: pool.mean_residence,
             adapter_load: pool.adapter_load,
             speed: 0.0,
@@ -92,7 +92,7 @@ impl Cost for Adaptive {
 struct Job {
     prompt: f64,
     output: f64,
-    /// Requests per second to the pool.
+    /// Requests per second to the pool through all gateways, which get alike.
     arrival_rate: f64,
     /// Seconds a request holds its cache.
     residence: f64,

@@ -51,6 +51,43 @@ fn several_gateways_send_an_unknown_prefix_to_its_owner_within_the_bound() {
 }
 
 #[test]
+fn a_copy_off_the_walk_counts_for_a_lone_gateway_and_not_among_several() {
+    for gateways in [1, 2] {
+        let mut config = config("adaptive");
+        config.affinity.gateways = gateways;
+        let mut fleet = Fleet::new(config, 5);
+        let serve = |fleet: &mut Fleet, when: u64| {
+            let mut pick = fleet.pick(&request(7, 30_000), at(when));
+            fleet.first_token(&mut pick, at(when + 50));
+            let (slot, cached) = (pick.endpoint.slot, pick.cached_tokens);
+            fleet.end(pick, Outcome::Completed, at(when + 100));
+            (slot, cached)
+        };
+        let drain = |fleet: &Fleet, endpoint, draining| {
+            fleet.pool.observe(Event::Drain { endpoint, draining }, at(0));
+        };
+        let (first, _) = serve(&mut fleet, 0);
+        drain(&fleet, first, true);
+        let (second, _) = serve(&mut fleet, 1_000);
+        drain(&fleet, second, true);
+        let (third, _) = serve(&mut fleet, 2_000);
+        // Only the third still has it: the others were away, and long after their last token.
+        for endpoint in [first, second] {
+            fleet.pool.observe(Event::Probed { endpoint, healthy: false }, at(60_000));
+            fleet.pool.observe(Event::Probed { endpoint, healthy: true }, at(61_000));
+            drain(&fleet, endpoint, false);
+        }
+        let (home, cached) = serve(&mut fleet, 62_000);
+        if gateways == 1 {
+            assert_eq!(home, third, "the one that holds it");
+        } else {
+            assert_eq!(home, first, "where the other gateway sends it too");
+            assert!(cached > 7_000, "and has most likely sent it, {cached}");
+        }
+    }
+}
+
+#[test]
 fn nothing_of_a_prompt_is_used_when_affinity_is_off() {
     let mut config = config("adaptive");
     config.affinity.enabled = false;

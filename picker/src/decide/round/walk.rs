@@ -16,29 +16,53 @@ use crate::view::table::{Ours, Table};
 /// there. Below one, since it is a guess; high enough to outweigh the noise of the cost.
 const PRIOR_CACHED: f64 = 0.75;
 
-/// A key never met here may still be known by a part of its prompt, such as a common greeting. Below this share of the
-/// prompt, such a match does not stand against what other gateways have most likely done.
+/// Endpoints on the walk of a key where several gateways keep its prefix: the owner, and the next for when it is busy.
+const HOMES: usize = 2;
+
+/// What is known of a prompt may be a part, such as a common greeting. Below this share of the prompt, such a match does not
+/// stand against what other gateways have most likely done.
 const WELL_KNOWN: f64 = 0.5;
 
 impl Round<'_> {
-    /// With several gateways, a prefix unknown here is believed to be on its ring owner, where any of them sends it.
+    /// With several gateways, a prefix counts as cached where any of them would send it, and nowhere else: a copy that one
+    /// of them made off the walk is used by none of the others, and pushes out what all of them use.
     pub(super) fn take_prior(&mut self) {
-        self.best_cached =
-            self.scratch.kept.iter().map(|i| self.scratch.table.beliefs[*i as usize].cached_tokens).fold(0.0, f64::max);
+        self.note_best_cached();
         let Some(key) = self.ring_key().filter(|_| self.topology.reads_prefixes()) else { return };
-        let is_unknown = if self.pool.known.knows(key) {
-            self.best_cached == 0.0
-        } else {
-            self.best_cached < WELL_KNOWN * self.view.prompt_tokens
-        };
-        self.prior_applies = is_unknown && self.topology.config.affinity.gateways > 1;
-        if self.prior_applies || self.plan.walks_first {
-            let owner = self.walk(key).map(|(position, _)| position);
-            if let Some(owner) = owner.filter(|_| self.prior_applies) {
-                let belief = &mut self.scratch.table.beliefs[owner];
-                belief.cached_tokens = belief.cached_tokens.max(PRIOR_CACHED * self.view.prompt_tokens);
+        if self.topology.config.affinity.gateways > 1 {
+            let known = self.best_cached;
+            let is_unknown = known < WELL_KNOWN * self.view.prompt_tokens;
+            let guess = if is_unknown { PRIOR_CACHED * self.view.prompt_tokens } else { known };
+            let homes = self.homes(key);
+            let Self { topology, scratch, .. } = self;
+            let Scratch { table, matches, .. } = &mut **scratch;
+            let holders = matches.found.iter().filter_map(|(slot, _)| topology.position(*slot));
+            for position in holders.filter(|position| !homes.contains(&Some(*position))) {
+                table.beliefs[position].cached_tokens = 0.0;
             }
+            if let Some(owner) = homes[0] {
+                let belief = &mut table.beliefs[owner];
+                self.prior_applies = belief.cached_tokens < guess;
+                belief.cached_tokens = belief.cached_tokens.max(guess);
+            }
+            self.note_best_cached();
         }
+        if self.plan.walks_first {
+            self.walk(key);
+        }
+    }
+
+    fn note_best_cached(&mut self) {
+        let Scratch { table, kept, .. } = &*self.scratch;
+        self.best_cached = kept.iter().map(|i| table.beliefs[*i as usize].cached_tokens).fold(0.0, f64::max);
+    }
+
+    /// The first eligible endpoints on the walk of a key, its owner first.
+    fn homes(&mut self, key: u64) -> [Option<usize>; HOMES] {
+        let Self { topology, scratch, .. } = self;
+        let Scratch { keep, seen, .. } = &mut **scratch;
+        let mut eligible = topology.ring.walk(key, seen).filter(|position| keep.is_kept(*position));
+        std::array::from_fn(|_| eligible.next())
     }
 
     fn bounds(&mut self) -> Bounds {
