@@ -272,17 +272,25 @@ fn saw_tokens(fleet: &Fleet, ctx: &mut Ctx, seen: Seen) {
     ctx.attempt.last_token = Some(moment);
 }
 
-/// The response ended as its framing says. A stream that ends so without its own end marker is an answer cut short: the
-/// client is told in the stream.
+/// The response ended as its framing says. An error that it tells of is the endpoint's failure like any other, though the
+/// status was 200. A stream that ends so without its own end marker is an answer cut short: the client is told in the
+/// stream.
 pub fn saw_end(ctx: &mut Ctx, body: &mut Option<Bytes>) {
     ctx.attempt.ended = true;
     let Some(observer) = &mut ctx.attempt.observer else { return };
     let summary = observer.finish();
+    let is_success = ctx.attempt.status.is_some_and(|status| status < 400);
+    if summary.at_fault && is_success {
+        ctx.failure = Some(Failure::Other);
+        "endpoint reported an error in its answer".clone_into(&mut ctx.detail);
+    }
     if summary.ended_properly || !matches!(observer.kind(), Kind::EventStream(_)) || ctx.attempt.response_bytes == 0 {
         return;
     }
-    ctx.failure = Some(Failure::Other);
-    "stream ended without its end marker".clone_into(&mut ctx.detail);
+    if ctx.failure.is_none() {
+        ctx.failure = Some(Failure::Other);
+        "stream ended without its end marker".clone_into(&mut ctx.detail);
+    }
     if let Some(event) = observer.error_event(&Refusal::Failed.in_stream()) {
         let mut whole = body.take().map(Vec::from).unwrap_or_default();
         whole.extend_from_slice(&event);

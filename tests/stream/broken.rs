@@ -137,6 +137,41 @@ async fn an_error_event_of_the_server_passes_as_it_is() {
 }
 
 #[tokio::test]
+async fn an_error_told_with_status_200_is_the_endpoints_failure_unless_it_blames_the_client() {
+    let mut endpoint = Scripted::start().await;
+    let gateway = Gateway::start(&Config::default().pool("main", &[]).endpoint(&endpoint.url())).await;
+    let sse = |error: &str| format!("data: {{\"error\": {error}}}\n\ndata: [DONE]\n\n");
+    let [fault, none, mine] = [
+        r#"{"message": "died", "type": "InternalServerError", "code": 500}"#,
+        r#"{"message": "died"}"#,
+        r#"{"message": "too long", "type": "BadRequestError", "code": 400}"#,
+    ];
+    let mut failures = 0.0;
+    for (id, kind, body, fails) in [
+        ("stream-500", "text/event-stream", sse(fault), true),
+        ("stream-bare", "text/event-stream", sse(none), true),
+        ("stream-400", "text/event-stream", sse(mine), false),
+        ("json-500", "application/json", format!("{{\"error\": {fault}}}"), true),
+        ("json-400", "application/json", format!("{{\"error\": {mine}}}"), false),
+    ] {
+        let mut request = post("/v1/chat/completions", streamed("hi", 1));
+        request.headers_mut().insert("x-request-id", id.parse().unwrap());
+        let mut client = gateway.h1().await;
+        let answer = tokio::spawn(async move { Answer::read(client.send(request).await.unwrap()).await });
+        let mut call = endpoint.call().await;
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\r\n", body.len());
+        call.send(&format!("{head}{body}")).await;
+        let answer = answer.await.unwrap().unwrap();
+        assert_eq!((answer.status, answer.text()), (200, body), "{id}: passed on as it came");
+        let line = gateway.logged(id).await;
+        assert_eq!(line["error"].is_string(), fails, "{id}: {line}");
+        failures += f64::from(u8::from(fails));
+        assert_eq!(gateway.metric("spillway_broken_streams_total", &[]).await, failures, "{id}");
+    }
+    gateway.assert_idle().await;
+}
+
+#[tokio::test]
 async fn a_cut_answer_that_is_no_stream_ends_abnormally() {
     let mut endpoint = Scripted::start().await;
     let gateway = Gateway::start(&Config::default().pool("main", &[]).endpoint(&endpoint.url())).await;

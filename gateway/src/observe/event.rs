@@ -10,7 +10,7 @@ use super::usage::Counts;
 pub(super) struct Event {
     /// It has generated content.
     pub(super) token: bool,
-    pub(super) error: bool,
+    pub(super) error: Told,
     /// It is the stream's end marker.
     pub(super) ends: bool,
     pub(super) finish: Option<Finish>,
@@ -18,23 +18,42 @@ pub(super) struct Event {
     pub(super) sequence: Option<u64>,
 }
 
+/// The error that an event tells of, if it does.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Told {
+    pub(super) is_error: bool,
+    /// It has the code of a 4xx status.
+    blames_client: bool,
+}
+
+impl Told {
+    pub(super) fn blames_endpoint(self) -> bool {
+        self.is_error && !self.blames_client
+    }
+}
+
 impl Event {
     /// Takes note of a value.
     pub(super) fn note(&mut self, place: Place, value: Value<'_>) {
+        let (Value::Text(text) | Value::Scalar(text)) = value;
+        if matches!(place, Place::ErrorCode | Place::Code) {
+            self.error.blames_client |=
+                text.len() == 3 && text.starts_with(b"4") && text.iter().all(u8::is_ascii_digit);
+        }
         match value {
             Value::Text(text) => match place {
                 Place::Generated | Place::Delta => self.token |= !text.is_empty(),
-                Place::Error => self.error |= !text.is_empty(),
+                Place::Error | Place::ErrorCode => self.error.is_error |= !text.is_empty(),
                 Place::Type => self.named(text),
                 // SGLang's flat form of an error.
-                Place::Object => self.error |= text == b"error",
+                Place::Object => self.error.is_error |= text == b"error",
                 Place::FinishReason => self.finish = Finish::of_reason(text).or(self.finish),
                 // The reason, where there is one, says more than the status and may stand before it.
                 Place::Status => self.finish = self.finish.or(Finish::of_status(text)),
                 _ => {}
             },
             Value::Scalar(text) => match place {
-                Place::Error => self.error |= !matches!(text, b"null" | b"false"),
+                Place::Error | Place::ErrorCode => self.error.is_error |= !matches!(text, b"null" | b"false"),
                 Place::SequenceNumber => {
                     self.sequence = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
                 }
@@ -46,11 +65,11 @@ impl Event {
     /// Takes note of the event's name, which stands in its `event:` line, in its `type`, or in both.
     pub(super) fn named(&mut self, name: &[u8]) {
         match name {
-            b"error" => self.error = true,
+            b"error" => self.error.is_error = true,
             b"message_stop" | b"response.completed" | b"response.incomplete" => self.ends = true,
             b"response.failed" => {
                 self.ends = true;
-                self.error = true;
+                self.error.is_error = true;
             }
             _ => {}
         }

@@ -38,6 +38,10 @@ pub(super) enum Place {
     Incomplete,
     /// `error` at the top: text or object.
     Error,
+    /// `code` of an error, a number or text.
+    ErrorCode,
+    /// `code` at the top, of an error or of something else.
+    Code,
     /// `type` at the top, which repeats the name of the event.
     Type,
     /// `object` at the top.
@@ -59,6 +63,7 @@ impl Place {
                 b"content_block" => Self::ContentBlock,
                 b"error" => Self::Error,
                 b"object" => Self::Object,
+                b"code" => Self::Code,
                 b"sequence_number" => Self::SequenceNumber,
                 b"status" => Self::Status,
                 b"incomplete_details" => Self::Incomplete,
@@ -103,6 +108,7 @@ impl Place {
                 _ => Self::Elsewhere,
             },
             Self::UsageDetails if key == b"cached_tokens" => Self::CachedTokens,
+            Self::Error if key == b"code" => Self::ErrorCode,
             Self::Generated | Self::Error => self,
             _ => Self::Elsewhere,
         }

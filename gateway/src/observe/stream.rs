@@ -30,6 +30,7 @@ struct Total {
     events: u64,
     tokens: u64,
     error: bool,
+    at_fault: bool,
     ended: bool,
     finish: Option<Finish>,
     counts: Counts,
@@ -62,7 +63,8 @@ impl Stream {
         Summary {
             usage: self.event.counts.usage(),
             ended_properly: self.scanner.is_complete(),
-            error_in_stream: self.event.error,
+            error_in_stream: self.event.error.is_error,
+            at_fault: self.event.error.blames_endpoint(),
             finish: self.event.finish,
             ..Summary::default()
         }
@@ -73,13 +75,14 @@ impl Stream {
         if self.is_done() || self.scanner.is_complete() {
             self.event_ends(&mut Seen::default());
         }
-        let Total { events, tokens, error, ended, finish, counts, next_sequence: _ } = self.total;
+        let Total { events, tokens, error, at_fault, ended, finish, counts, next_sequence: _ } = self.total;
         Summary {
             usage: counts.usage(),
             events,
             token_events: tokens,
             ended_properly: ended,
             error_in_stream: error,
+            at_fault,
             finish,
         }
     }
@@ -135,11 +138,12 @@ impl Stream {
         seen.events += 1;
         seen.tokens += u32::from(token);
         seen.first_token |= token && total.tokens == 0;
-        seen.error |= error;
+        seen.error |= error.is_error;
         seen.ended |= ends;
         total.events += 1;
         total.tokens += u64::from(token);
-        total.error |= error;
+        total.error |= error.is_error;
+        total.at_fault |= error.blames_endpoint();
         total.ended |= ends;
         total.finish = finish.or(total.finish);
         total.counts.update(counts);

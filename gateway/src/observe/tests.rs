@@ -51,6 +51,7 @@ fn all_recorded() -> Vec<Recorded> {
             token_events,
             ended_properly: true,
             error_in_stream: false,
+            at_fault: false,
             finish: Some(Finish::Length),
         },
     };
@@ -287,6 +288,27 @@ fn an_end_without_its_marker_is_no_end() {
         assert_eq!((summary.ended_properly, summary.error_in_stream, summary.finish), (ended, error, finish), "{body}");
         assert_eq!(observer.finish(), summary, "asking twice is harmless: {body}");
     }
+}
+
+#[test]
+fn an_error_blames_the_endpoint_unless_it_has_the_code_of_a_4xx() {
+    for (data, at_fault) in [
+        (r#"{"error": {"message": "m", "code": 500}}"#, true),
+        (r#"{"error": {"message": "m", "code": null}}"#, true),
+        (r#"{"error": {"message": "m", "code": 4000}}"#, true),
+        (r#"{"error": {"message": "m", "code": "4xx"}}"#, true),
+        (r#"{"error": {"code": 429, "message": "m"}}"#, false),
+        (r#"{"error": {"code": "400"}}"#, false),
+        (r#"{"object": "error", "message": "m", "code": 400}"#, false),
+        (r#"{"code": 400, "object": "error", "message": "m"}"#, false),
+        (r#"{"code": 400, "choices": []}"#, false),
+    ] {
+        for (kind, body) in [(CHAT, format!("data: {data}\n\ndata: [DONE]\n\n")), (Kind::Json, data.to_owned())] {
+            assert_eq!(summary_of(kind, &[body.as_bytes()]).at_fault, at_fault, "{body}");
+        }
+    }
+    let both = "data: {\"error\": {\"code\": 400}}\n\ndata: {\"error\": {\"code\": 500}}\n\ndata: [DONE]\n\n";
+    assert!(summary_of(CHAT, &[both.as_bytes()]).at_fault, "one of two choices failed by the endpoint");
 }
 
 #[test]
