@@ -259,8 +259,8 @@ pub struct Affinity {
     #[serde(with = "field::size")]
     #[schemars(schema_with = "field::bytes", extend("minimum" = 4096, "maximum" = 16_777_216))]
     pub max: u64,
-    /// Gateways in front of the same endpoints; `auto` is 1. With more than one, the first place of a prefix follows the
-    /// ring, so that they agree without talking.
+    /// Gateways in front of the same endpoints; `auto` is 1. With more than one, a prefix is kept on the first two endpoints
+    /// of its walk on the ring, so that they agree without talking.
     #[serde(with = "field::auto")]
     #[schemars(schema_with = "field::count_or_auto")]
     pub gateways: Option<u32>,
