@@ -127,7 +127,8 @@ fn conclude(fleet: &Fleet, ctx: &mut Ctx, failure: Failure, mut error: Box<Error
     if response_began && ctx.attempt.observer.as_ref().is_some_and(Observer::has_ended) {
         // The stream's own end marker has gone by: what either connection does after it harms nobody.
         ctx.attempt.ended = true;
-        settle(fleet, ctx, Outcome::Completed);
+        let at_fault = ctx.attempt.observer.as_mut().is_some_and(|observer| observer.finish().at_fault);
+        settle(fleet, ctx, if at_fault { Outcome::Failed } else { Outcome::Completed });
         error.retry = RetryType::Decided(false);
         return error;
     }
@@ -272,19 +273,22 @@ fn saw_tokens(fleet: &Fleet, ctx: &mut Ctx, seen: Seen) {
     ctx.attempt.last_token = Some(moment);
 }
 
-/// The response ended as its framing says. An error that it tells of is the endpoint's failure like any other, though the
-/// status was 200. A stream that ends so without its own end marker is an answer cut short: the client is told in the
+/// The response ended as its framing says. An error that a stream tells of is the endpoint's failure like any other, though
+/// the status was 200. A stream that ends so without its own end marker is an answer cut short: the client is told in the
 /// stream.
 pub fn saw_end(ctx: &mut Ctx, body: &mut Option<Bytes>) {
     ctx.attempt.ended = true;
     let Some(observer) = &mut ctx.attempt.observer else { return };
     let summary = observer.finish();
-    let is_success = ctx.attempt.status.is_some_and(|status| status < 400);
-    if summary.at_fault && is_success {
-        ctx.failure = Some(Failure::Other);
-        "endpoint reported an error in its answer".clone_into(&mut ctx.detail);
+    // A document may tell of an error long past, such as that of a response asked for again.
+    if !matches!(observer.kind(), Kind::EventStream(_)) || ctx.attempt.response_bytes == 0 {
+        return;
     }
-    if summary.ended_properly || !matches!(observer.kind(), Kind::EventStream(_)) || ctx.attempt.response_bytes == 0 {
+    if summary.at_fault {
+        ctx.failure = Some(Failure::Other);
+        "endpoint reported an error in its stream".clone_into(&mut ctx.detail);
+    }
+    if summary.ended_properly {
         return;
     }
     if ctx.failure.is_none() {

@@ -137,7 +137,7 @@ async fn an_error_event_of_the_server_passes_as_it_is() {
 }
 
 #[tokio::test]
-async fn an_error_told_with_status_200_is_the_endpoints_failure_unless_it_blames_the_client() {
+async fn an_error_told_in_a_stream_is_the_endpoints_failure_unless_it_blames_the_client() {
     let mut endpoint = Scripted::start().await;
     let gateway = Gateway::start(&Config::default().pool("main", &[]).endpoint(&endpoint.url())).await;
     let sse = |error: &str| format!("data: {{\"error\": {error}}}\n\ndata: [DONE]\n\n");
@@ -151,7 +151,7 @@ async fn an_error_told_with_status_200_is_the_endpoints_failure_unless_it_blames
         ("stream-500", "text/event-stream", sse(fault), true),
         ("stream-bare", "text/event-stream", sse(none), true),
         ("stream-400", "text/event-stream", sse(mine), false),
-        ("json-500", "application/json", format!("{{\"error\": {fault}}}"), true),
+        ("json-500", "application/json", format!("{{\"error\": {fault}}}"), false),
         ("json-400", "application/json", format!("{{\"error\": {mine}}}"), false),
     ] {
         let mut request = post("/v1/chat/completions", streamed("hi", 1));
