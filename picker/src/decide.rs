@@ -209,7 +209,7 @@ fn reserve(pool: &Arc<Pool>, round: &mut Round<'_>, is_last: bool) -> Option<Pic
 fn pick(round: &Round<'_>, choice: Choice) -> Pick {
     let position = round.position(choice);
     let table = &round.scratch.table;
-    let cached = table.beliefs[position].cached_tokens;
+    let cached = round.held(position);
     let prompt = round.view.prompt_tokens;
     Pick {
         endpoint: round.topology.endpoints[position].clone(),

@@ -24,6 +24,9 @@ pub use output::OutputMean;
 pub use prefill::PrefillLearner;
 pub use running::RunningMean;
 
+/// Samples from which an endpoint is taken to be as fast as it has shown. By then they outweigh the prior.
+pub(crate) const PROVEN_SAMPLES: u64 = 4;
+
 /// Samples an endpoint must have before others start from its rates. By then its own prior has lost most of its weight.
 const ENOUGH_SAMPLES: u64 = 16;
 

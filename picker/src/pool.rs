@@ -200,11 +200,9 @@ impl Pool {
     pub fn snapshot(&self, now: Time) -> Vec<EndpointSnapshot> {
         let topology = self.topology.load();
         let stale_after = topology.stale_after();
-        topology
-            .endpoints
-            .iter()
-            .map(|endpoint| EndpointSnapshot::take(endpoint, &self.kinds, stale_after, now))
-            .collect()
+        let speeds = self.kinds.speeds();
+        let take = |endpoint: &Arc<Endpoint>| EndpointSnapshot::take(endpoint, &speeds, stale_after, now);
+        topology.endpoints.iter().map(take).collect()
     }
 
     /// The latest time the pool was told.

@@ -34,8 +34,8 @@ pub(crate) struct Round<'a> {
     pub(crate) scratch: &'a mut Scratch,
     /// Most tokens the index believes to be cached on a candidate.
     best_cached: f64,
-    /// Whether the prefix counts as cached on its ring owner.
-    prior_applies: bool,
+    /// Tokens that count as cached on the ring owner though the index does not know of them; 0 for none.
+    prior_cached: f64,
     /// Bounds of the ring, once something asked for them.
     pub(crate) bounds: Option<Bounds>,
 }
@@ -74,7 +74,7 @@ impl<'a> Round<'a> {
             view,
             scratch,
             best_cached: 0.0,
-            prior_applies: false,
+            prior_cached: 0.0,
             bounds: None,
         };
         round.see();
@@ -99,7 +99,7 @@ impl<'a> Round<'a> {
         let Self { pool, topology, request, scratch, now, .. } = self;
         let dispatches = pool.tally.dispatches();
         let adapter = request.adapter.as_deref();
-        scratch.table.read(&topology.members, &pool.kinds, adapter, dispatches, topology.stale_after(), *now);
+        scratch.table.read(&topology.members, &pool.kinds.speeds(), adapter, dispatches, topology.stale_after(), *now);
         if topology.reads_prefixes() && !request.prompt.blocks.is_empty() {
             topology.index.matches(&request.prompt.blocks, &mut scratch.matches);
             // At least one token is always computed.
@@ -136,12 +136,17 @@ impl<'a> Round<'a> {
         Ok(())
     }
 
+    /// Tokens of the prompt to expect in the cache of the endpoint at `position`: all that the index knows, whether or not
+    /// it counted in the choice.
+    pub(crate) fn held(&self, position: usize) -> f64 {
+        let belief = &self.scratch.table.beliefs[position];
+        let known = self.request.prompt.share(belief.cached_blocks as usize) * self.view.prompt_tokens;
+        belief.cached_tokens.max(known.min(self.view.prompt_tokens - 1.0))
+    }
+
     /// What the request counts in the ledger when sent to the endpoint at `position`.
     pub(crate) fn size_at(&self, position: usize) -> u32 {
-        ledger::size(
-            self.view.prompt_tokens - self.scratch.table.beliefs[position].cached_tokens,
-            self.view.mean_uncached,
-        )
+        ledger::size(self.view.prompt_tokens - self.held(position), self.view.mean_uncached)
     }
 
     /// Ranks what the filters left: scores or costs into `totals`.
@@ -232,7 +237,7 @@ impl<'a> Round<'a> {
     /// more, and an insane one must not block the endpoint for an age.
     pub(crate) fn service(&self, position: usize) -> f64 {
         let rates = self.scratch.table.rates[position];
-        let uncached = (self.view.prompt_tokens - self.scratch.table.beliefs[position].cached_tokens).max(0.0);
+        let uncached = (self.view.prompt_tokens - self.held(position)).max(0.0);
         let seconds = rates.prefill(uncached);
         if seconds > 0.0 { seconds.min(60.0) } else { 0.0 }
     }

@@ -24,7 +24,6 @@ const MAX_STREAMS: f64 = 1e5;
 pub struct DecodeLearner {
     fit: Fit,
     solution: (f64, f64),
-    samples: u64,
 }
 
 impl DecodeLearner {
@@ -32,7 +31,7 @@ impl DecodeLearner {
     pub fn new(prior: Rates) -> Self {
         let samples = PRIOR_STREAMS.iter().map(|streams| (1.0, *streams, prior.gap(*streams)));
         let fit = Fit::new(FORGETTING, SLOPE_FLOOR, samples);
-        Self { fit, solution: fit.solve(), samples: 0 }
+        Self { fit, solution: fit.solve() }
     }
 
     /// Takes a sample: while `streams` decoded there, tokens of one stream came `mean_gap_s` seconds apart. Ignores one
@@ -41,7 +40,6 @@ impl DecodeLearner {
         if (1.0..=MAX_STREAMS).contains(&streams) && (0.0..=MAX_GAP).contains(&mean_gap_s) {
             self.fit.observe(streams, 1.0, streams, mean_gap_s);
             self.solution = self.fit.solve();
-            self.samples += 1;
         }
     }
 
@@ -60,8 +58,8 @@ impl DecodeLearner {
         &self.fit
     }
 
-    /// Samples taken, without the prior.
+    /// Stretches seen, without the prior.
     pub fn samples(&self) -> u64 {
-        self.samples
+        self.fit.seen()
     }
 }

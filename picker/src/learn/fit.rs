@@ -1,5 +1,7 @@
 //! A straight line through the recent past: `y = p * u + q * v`, by least squares in which old samples fade.
 
+use super::PROVEN_SAMPLES;
+
 /// Added to the diagonal, as a share of it. Decides, when all samples look alike, that both parts explain half; with
 /// samples that differ it changes the answer by a thousandth.
 const RIDGE: f64 = 1e-3;
@@ -10,11 +12,14 @@ const ANCHOR: f64 = 1e-6;
 /// How much less own samples must miss a line of their own than a line shared with others, for the shared one to be wrong:
 /// in units of the variance of a sample. By chance the difference is 1 in the mean (chi-squared of two parts; with
 /// forgetting a sample counts for half of its weight) and above `x` in `exp(-x)` of all cases. Long prompts, which decide
-/// the slope, are noisier than others: twice the variance, so that chance passes this in one case of ninety.
+/// the slope, are noisier than others: twice the variance, so that chance passes this in one case of ninety. Raised
+/// for more than [`FEW`] endpoints, so that no more of them stray.
 const FIRM: f64 = 9.0;
+const FEW: f64 = 16.0;
 
-/// Samples that outweigh a prior.
-const ENOUGH: f64 = 4.0;
+/// A shared line has own samples in it, so it lies nearer than that of the others. At most so much is made up for: who is
+/// nearly alone in a kind is compared with its own past.
+const MOST_OWN: f64 = 4.0;
 
 /// Lines that give the same within this share of it are the same for what they are wanted for.
 const ALIKE: f64 = 0.05;
@@ -100,16 +105,25 @@ impl Fit {
         self.sums.weight
     }
 
-    /// Whether there are samples enough to say something.
-    pub(super) fn has_shown(&self) -> bool {
-        self.seen >= ENOUGH
+    /// Samples without the prior; several that tell the same are one.
+    pub(super) fn seen(&self) -> u64 {
+        self.seen as u64
     }
 
-    /// Whether the samples say for certain, and for more than matters, that the line is not theirs.
-    pub(super) fn differs(&self, line: Line) -> bool {
+    /// Whether there are samples enough to say something.
+    pub(super) fn has_shown(&self) -> bool {
+        self.seen() >= PROVEN_SAMPLES
+    }
+
+    /// Whether the samples say for certain, and for more than matters, that a line is not theirs. The line is through
+    /// samples of this weight, these among them, and one of so many endpoints is being judged.
+    pub(super) fn differs(&self, line: Line, weight: f64, endpoints: usize) -> bool {
         let own = self.sums.misfit(self.solve());
         let gain = self.sums.misfit(line) - own;
-        gain > FIRM * own / self.sums.weight && gain > ALIKE * ALIKE * self.sums.yy
+        let others = (weight - self.sums.weight).max(weight / MOST_OWN);
+        let share = if others > 0.0 { weight / others } else { 1.0 };
+        let firm = FIRM + 2.0 * (endpoints as f64 / FEW).max(1.0).ln();
+        share * gain > firm * own / self.sums.weight && gain > ALIKE * ALIKE * self.sums.yy
     }
 
     /// Returns `(p, q)`, neither negative.

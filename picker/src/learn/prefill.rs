@@ -30,7 +30,6 @@ const MAX_TOKENS: f64 = 1e8;
 pub struct PrefillLearner {
     fit: Fit,
     solution: (f64, f64),
-    samples: u64,
 }
 
 impl PrefillLearner {
@@ -38,7 +37,7 @@ impl PrefillLearner {
     pub fn new(prior: Rates) -> Self {
         let samples = PRIOR_TOKENS.iter().map(|tokens| (1.0, *tokens, prior.prefill(*tokens)));
         let fit = Fit::new(FORGETTING, SLOPE_FLOOR, samples);
-        Self { fit, solution: fit.solve(), samples: 0 }
+        Self { fit, solution: fit.solve() }
     }
 
     /// Takes a sample: `gap_s` seconds for `requests` requests with `uncached_tokens` uncached tokens in all. Ignores
@@ -50,7 +49,6 @@ impl PrefillLearner {
         if sane {
             self.fit.observe(1.0, requests, uncached_tokens, gap_s);
             self.solution = self.fit.solve();
-            self.samples += 1;
         }
     }
 
@@ -71,6 +69,6 @@ impl PrefillLearner {
 
     /// Samples taken, without the prior.
     pub fn samples(&self) -> u64 {
-        self.samples
+        self.fit.seen()
     }
 }

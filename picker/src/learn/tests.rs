@@ -189,6 +189,33 @@ fn one_that_is_a_fifth_slower_is_told_apart_and_one_that_is_no_more_returns() {
 }
 
 #[test]
+fn of_two_endpoints_the_slower_is_told_apart_in_the_line_that_is_half_its_own() {
+    let mut noticed = 0;
+    for seed in 0..50 {
+        let fits = prefills(&[(0.010, 50e-6), (0.012, 60e-6)], 100, 0.2, seed);
+        let mut kinds = Kinds::default();
+        // Believed to be of one kind, as they were before it slowed down.
+        let same = prefills(&[(0.010, 50e-6); 2], 100, 0.2, seed);
+        judge(&mut kinds, &same);
+        judge(&mut kinds, &fits);
+        let (places, _) = judge(&mut kinds, &fits);
+        noticed += usize::from(places[0] != places[1]);
+    }
+    assert!(noticed >= 45, "a fifth slower, noticed in {noticed} of 50");
+}
+
+#[test]
+fn chance_makes_no_more_strays_in_a_fleet_of_a_thousand() {
+    let fits = prefills(&[(0.010, 50e-6); 1_000], 100, 0.3, 3);
+    let mut kinds = Kinds::default();
+    judge(&mut kinds, &fits);
+    judge(&mut kinds, &fits);
+    let (places, _) = judge(&mut kinds, &fits);
+    let strays = places.iter().filter(|place| **place != places[0]).count();
+    assert!(strays <= 3, "{strays} of 1,000");
+}
+
+#[test]
 fn a_difference_that_is_certain_but_of_no_account_makes_no_kind() {
     let exact = |b: f64| {
         let mut learner = PrefillLearner::new(Rates::default());
@@ -210,7 +237,8 @@ fn in_a_fleet_of_more_kinds_than_places_the_rest_stand_for_themselves() {
         assert_eq!(places.iter().flatten().count(), MOST_KINDS, "{places:?}");
         assert_eq!(lines.len(), MOST_KINDS, "a place each");
     }
-    judge(&mut kinds, &fits[..2]);
+    let (_, lines) = judge(&mut kinds, &fits[..2]);
+    assert_eq!(lines.len(), MOST_KINDS, "kept for a round more, for who was passed over");
     let (places, lines) = judge(&mut kinds, &fits[..2]);
     assert_eq!((lines.len(), places[0] == places[1]), (2, false), "places of kinds that are gone are free again");
 }

@@ -1,7 +1,7 @@
 //! The speeds that endpoints of one kind share, readable without a lock.
 //!
-//! Each dispatch judges one endpoint, in turn, so that a fleet of thousands costs no request more than another. The lines of
-//! the kinds change at one moment for all: endpoints that are equal are equal in every decision.
+//! Each dispatch judges one endpoint, in turn, so that a fleet of thousands costs no request more than another. A decision
+//! reads the lines once, before it looks at endpoints: those of one kind are equal in it to the last bit.
 
 use std::sync::Mutex;
 
@@ -29,6 +29,13 @@ struct Judging {
 #[derive(Debug, Default)]
 struct Lines([[Number; 2]; MOST_KINDS]);
 
+/// Lines by place of their kind, read at one moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Speeds {
+    prefill: [Line; MOST_KINDS],
+    decode: [Line; MOST_KINDS],
+}
+
 impl SpeedKinds {
     /// Judges the next endpoint of those that `state` has at `0..endpoints`. Does nothing while another thread does it.
     pub(crate) fn judge<'a>(&self, endpoints: usize, state: impl Fn(usize) -> &'a State) {
@@ -45,21 +52,34 @@ impl SpeedKinds {
             let state = state(judging.judged);
             let (prefill, decode) = state.fits();
             let kinds = [judging.prefill.judge(&prefill), judging.decode.judge(&decode)];
-            // A kind that is new with this endpoint.
-            self.prefill.publish(&judging.prefill);
-            self.decode.publish(&judging.decode);
-            state.sheet.set_kinds(kinds);
+            if kinds != state.sheet.kinds() {
+                // One of them may be new.
+                self.prefill.publish(&judging.prefill);
+                self.decode.publish(&judging.decode);
+                state.sheet.set_kinds(kinds);
+            }
             judging.judged += 1;
         }
     }
 
+    /// The lines as they are now.
+    pub(crate) fn speeds(&self) -> Speeds {
+        Speeds { prefill: self.prefill.read(), decode: self.decode.read() }
+    }
+}
+
+impl Speeds {
     /// The speed that an endpoint is believed to have: that of its kind.
     #[inline]
     pub(crate) fn rates(&self, sheet: &Sheet) -> Rates {
         let own = sheet.rates();
         let [prefill, decode] = sheet.kinds();
-        let (a, b) = self.prefill.line(prefill).unwrap_or((own.a, own.b));
-        let (t0, t1) = self.decode.line(decode).unwrap_or((own.t0, own.t1));
+        let line = |lines: &[Line; MOST_KINDS], kind: Option<usize>| {
+            // Another thread may have named a kind whose line was not yet there when these were read.
+            kind.and_then(|kind| lines.get(kind)).copied().filter(|(p, q)| !p.is_nan() && !q.is_nan())
+        };
+        let (a, b) = line(&self.prefill, prefill).unwrap_or((own.a, own.b));
+        let (t0, t1) = line(&self.decode, decode).unwrap_or((own.t0, own.t1));
         Rates { a, b, t0, t1 }
     }
 }
@@ -73,9 +93,7 @@ impl Lines {
         }
     }
 
-    #[inline]
-    fn line(&self, place: usize) -> Option<Line> {
-        let [p, q] = self.0.get(place)?;
-        Some((p.get(), q.get()))
+    fn read(&self) -> [Line; MOST_KINDS] {
+        self.0.each_ref().map(|[p, q]| (p.get(), q.get()))
     }
 }

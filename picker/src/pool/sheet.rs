@@ -6,13 +6,10 @@
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::learn::{PeakMean, Rates};
+use crate::learn::{PROVEN_SAMPLES, PeakMean, Rates};
 use crate::ledger::work::Work;
 use crate::pool::Freshness;
 use crate::time::Time;
-
-/// Samples of prefill times from which an endpoint is taken to be as fast as it has shown. By then they outweigh the prior.
-const ENOUGH_SAMPLES: u64 = 4;
 
 /// Dispatches of the pool after which an endpoint that got none of them is tried again: it may have been slow for a while
 /// only. One request in a thousand is what the trial of a slow endpoint may cost.
@@ -76,7 +73,7 @@ pub(crate) struct Sheet {
     b: Number,
     t0: Number,
     t1: Number,
-    /// The kinds whose speeds it has, of prefill and of decode; past the last for its own.
+    /// The kinds whose speeds it has, of prefill and of decode; `u8::MAX` for its own.
     kinds: [AtomicU8; 2],
     pub(crate) mean_service: Number,
     /// Samples that `a` and `b` rest on.
@@ -157,10 +154,12 @@ impl Sheet {
         }
     }
 
-    /// Of which kinds it is; a place past the last stands for none.
+    /// Of which kinds it is.
     #[inline]
-    pub(crate) fn kinds(&self) -> [usize; 2] {
-        [0, 1].map(|which| usize::from(self.kinds[which].load(Ordering::Relaxed)))
+    pub(crate) fn kinds(&self) -> [Option<usize>; 2] {
+        self.kinds
+            .each_ref()
+            .map(|kind| Some(kind.load(Ordering::Relaxed)).filter(|kind| *kind != u8::MAX).map(usize::from))
     }
 
     /// A sample was taken when the pool had dispatched so many requests.
@@ -172,7 +171,7 @@ impl Sheet {
     /// Whether it has ever shown its speed.
     #[inline]
     pub(crate) fn has_shown(&self) -> bool {
-        self.samples.load(Ordering::Relaxed) >= ENOUGH_SAMPLES
+        self.samples.load(Ordering::Relaxed) >= PROVEN_SAMPLES
     }
 
     /// Whether its speed is not known, or not known any more, now that the pool has dispatched so many requests.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Serialize, Serializer};
 
 use crate::ledger::UNIT;
-use crate::pool::kinds::SpeedKinds;
+use crate::pool::kinds::Speeds;
 use crate::pool::{Endpoint, Slot};
 use crate::time::Time;
 use crate::view::table::{Ours, Scraped};
@@ -73,11 +73,11 @@ pub struct EndpointSnapshot {
 }
 
 impl EndpointSnapshot {
-    pub(crate) fn take(endpoint: &Endpoint, kinds: &SpeedKinds, stale_after: Duration, now: Time) -> Self {
+    pub(crate) fn take(endpoint: &Endpoint, speeds: &Speeds, stale_after: Duration, now: Time) -> Self {
         endpoint.state.settle(now);
         let ours = Ours::read(&endpoint.state, endpoint.weight, now);
         let scraped = Scraped::read(&endpoint.state, stale_after, now);
-        let rates = kinds.rates(&endpoint.state.sheet);
+        let rates = speeds.rates(&endpoint.state.sheet);
         let sheet = &endpoint.state.sheet;
         let known = |value: f64| (!value.is_nan()).then_some(value);
         Self {

@@ -37,6 +37,7 @@ impl Writer {
             } else {
                 let state = if let Some(state) = self.gone.remove(&spec.id).and_then(|state| state.upgrade()) {
                     state.health.readmit();
+                    state.sheet.set_kinds([None, None]);
                     state
                 } else {
                     Arc::new(State::new(Speed::like(old, &spec)))

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::learn::Rates;
 use crate::ledger::Load;
-use crate::pool::kinds::SpeedKinds;
+use crate::pool::kinds::Speeds;
 use crate::pool::{Freshness, State};
 use crate::time::Time;
 use crate::view::AdapterState;
@@ -93,7 +93,7 @@ impl Table {
     pub(crate) fn read(
         &mut self,
         members: &[Member],
-        kinds: &SpeedKinds,
+        speeds: &Speeds,
         adapter: Option<&str>,
         dispatches: u64,
         stale_after: Duration,
@@ -118,7 +118,7 @@ impl Table {
             service.push(Service::read(state, &facts, now));
             scraped.push(facts);
             ours.push(Ours::read(state, member.weight, now));
-            rates.push(kinds.rates(&state.sheet));
+            rates.push(speeds.rates(&state.sheet));
         }
         hope(members, dispatches, ours, rates);
         beliefs.resize(count, Belief { cached_tokens: 0.0, cached_blocks: 0, ring_position: OFF_WALK });

@@ -3,6 +3,8 @@
 //!
 //! Places on the walk are noted for scorers only as far as the decision itself has to go.
 
+use std::cmp::Reverse;
+
 use crate::decide::Reason;
 use crate::decide::bounds::Bounds;
 use crate::decide::round::Round;
@@ -24,37 +26,48 @@ const HOMES: usize = 2;
 const WELL_KNOWN: f64 = 0.5;
 
 impl Round<'_> {
-    /// With several gateways, a prefix counts as cached where any of them would send it, and nowhere else: a copy that one
-    /// of them made off the walk is used by none of the others, and pushes out what all of them use.
+    /// With several gateways, a prefix counts as cached where any of them would send it: a copy that one of them made off
+    /// the walk is used by none of the others, and pushes out what all of them use. What half of the endpoints hold, such as
+    /// the start that all prompts share, is nobody's own copy and counts everywhere.
     pub(super) fn take_prior(&mut self) {
-        self.note_best_cached();
+        let Scratch { table, kept, .. } = &*self.scratch;
+        self.best_cached = kept.iter().map(|i| table.beliefs[*i as usize].cached_tokens).fold(0.0, f64::max);
         let Some(key) = self.ring_key().filter(|_| self.topology.reads_prefixes()) else { return };
         if self.topology.config.affinity.gateways > 1 {
-            let known = self.best_cached;
-            let is_unknown = known < WELL_KNOWN * self.view.prompt_tokens;
-            let guess = if is_unknown { PRIOR_CACHED * self.view.prompt_tokens } else { known };
             let homes = self.homes(key);
-            let Self { topology, scratch, .. } = self;
-            let Scratch { table, matches, .. } = &mut **scratch;
-            let holders = matches.found.iter().filter_map(|(slot, _)| topology.position(*slot));
-            for position in holders.filter(|position| !homes.contains(&Some(*position))) {
-                table.beliefs[position].cached_tokens = 0.0;
+            self.discount_copies(homes);
+            let prompt = self.view.prompt_tokens;
+            let is_unknown = self.best_cached < WELL_KNOWN * prompt;
+            let guess = PRIOR_CACHED * if is_unknown { prompt } else { self.best_cached };
+            if let Some(belief) = homes[0].map(|owner| &mut self.scratch.table.beliefs[owner])
+                && belief.cached_tokens < guess
+            {
+                belief.cached_tokens = guess;
+                self.prior_cached = guess;
             }
-            if let Some(owner) = homes[0] {
-                let belief = &mut table.beliefs[owner];
-                self.prior_applies = belief.cached_tokens < guess;
-                belief.cached_tokens = belief.cached_tokens.max(guess);
-            }
-            self.note_best_cached();
         }
         if self.plan.walks_first {
             self.walk(key);
         }
     }
 
-    fn note_best_cached(&mut self) {
-        let Scratch { table, kept, .. } = &*self.scratch;
-        self.best_cached = kept.iter().map(|i| table.beliefs[*i as usize].cached_tokens).fold(0.0, f64::max);
+    /// Off the homes of a prefix, lets no more of it count than half of the candidates hold.
+    fn discount_copies(&mut self, homes: [Option<usize>; HOMES]) {
+        let Self { topology, scratch, request, view, .. } = self;
+        let Scratch { table, matches, kept, .. } = &mut **scratch;
+        let half = kept.len().div_ceil(2).max(1);
+        let common = if matches.found.len() < half {
+            0.0
+        } else {
+            let (_, (_, blocks), _) =
+                matches.found.select_nth_unstable_by_key(half - 1, |(_, blocks)| Reverse(*blocks));
+            request.prompt.share(*blocks as usize) * view.prompt_tokens
+        };
+        let holders = matches.found.iter().filter_map(|(slot, _)| topology.position(*slot));
+        for position in holders.filter(|position| !homes.contains(&Some(*position))) {
+            let cached = &mut table.beliefs[position].cached_tokens;
+            *cached = cached.min(common);
+        }
     }
 
     /// The first eligible endpoints on the walk of a key, its owner first.
@@ -68,7 +81,7 @@ impl Round<'_> {
     fn bounds(&mut self) -> Bounds {
         // One size for all endpoints, and not less than what is reserved at the one chosen: which of them has room must not
         // depend on which holds the prefix.
-        let cached = if self.prior_applies { PRIOR_CACHED * self.view.prompt_tokens } else { 0.0 };
+        let cached = self.prior_cached;
         *self.bounds.get_or_insert_with(|| {
             let Self { topology, plan, scratch, view, .. } = self;
             let eligible = scratch.kept.iter().map(|i| &scratch.table.ours[*i as usize]);
