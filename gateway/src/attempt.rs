@@ -127,8 +127,7 @@ fn conclude(fleet: &Fleet, ctx: &mut Ctx, failure: Failure, mut error: Box<Error
     if response_began && ctx.attempt.observer.as_ref().is_some_and(Observer::has_ended) {
         // The stream's own end marker has gone by: what either connection does after it harms nobody.
         ctx.attempt.ended = true;
-        let at_fault = ctx.attempt.observer.as_mut().is_some_and(|observer| observer.finish().at_fault);
-        settle(fleet, ctx, if at_fault { Outcome::Failed } else { Outcome::Completed });
+        settle(fleet, ctx, Outcome::Completed);
         error.retry = RetryType::Decided(false);
         return error;
     }
@@ -177,8 +176,9 @@ fn outcome(failure: Failure, response_began: bool) -> Outcome {
     }
 }
 
-/// Tells the pool how the attempt ended. Once per attempt.
-fn settle(fleet: &Fleet, ctx: &mut Ctx, outcome: Outcome) {
+/// Tells the pool how the attempt ended. Once per attempt. An error that a stream told of is the endpoint's failure like any
+/// other, though the status was 200 and whether or not the client stayed to the end.
+fn settle(fleet: &Fleet, ctx: &mut Ctx, mut outcome: Outcome) {
     let Some(mut flight) = ctx.attempt.flight.take() else { return };
     let Some(target) = &ctx.target else { return };
     let picker = &target.pool.state.picker;
@@ -195,6 +195,9 @@ fn settle(fleet: &Fleet, ctx: &mut Ctx, outcome: Outcome) {
                 },
                 now,
             );
+        }
+        if summary.at_fault && matches!(outcome, Outcome::Completed | Outcome::ClientGone) {
+            outcome = Outcome::Failed;
         }
         ctx.attempt.summary = Some(summary);
     }
@@ -273,25 +276,18 @@ fn saw_tokens(fleet: &Fleet, ctx: &mut Ctx, seen: Seen) {
     ctx.attempt.last_token = Some(moment);
 }
 
-/// The response ended as its framing says. An error that a stream tells of is the endpoint's failure like any other, though
-/// the status was 200. A stream that ends so without its own end marker is an answer cut short: the client is told in the
-/// stream.
+/// The response ended as its framing says. A stream that ends so without its own end marker is an answer cut short: the
+/// client is told in the stream.
 pub fn saw_end(ctx: &mut Ctx, body: &mut Option<Bytes>) {
     ctx.attempt.ended = true;
     let Some(observer) = &mut ctx.attempt.observer else { return };
     let summary = observer.finish();
-    // A document may tell of an error long past, such as that of a response asked for again.
-    if !matches!(observer.kind(), Kind::EventStream(_)) || ctx.attempt.response_bytes == 0 {
+    if summary.ended_properly || !matches!(observer.kind(), Kind::EventStream(_)) || ctx.attempt.response_bytes == 0 {
         return;
     }
-    if summary.at_fault {
-        ctx.failure = Some(Failure::Other);
-        "endpoint reported an error in its stream".clone_into(&mut ctx.detail);
-    }
-    if summary.ended_properly {
-        return;
-    }
-    if ctx.failure.is_none() {
+    // A refusal told in the stream is all of its answer, with or without an end marker.
+    let is_refusal = summary.error_in_stream && !summary.at_fault;
+    if !is_refusal {
         ctx.failure = Some(Failure::Other);
         "stream ended without its end marker".clone_into(&mut ctx.detail);
     }
@@ -299,7 +295,7 @@ pub fn saw_end(ctx: &mut Ctx, body: &mut Option<Bytes>) {
         let mut whole = body.take().map(Vec::from).unwrap_or_default();
         whole.extend_from_slice(&event);
         *body = Some(whole.into());
-        if let Some(handle) = &ctx.handle {
+        if let Some(handle) = ctx.handle.as_ref().filter(|_| !is_refusal) {
             handle.break_off();
         }
     }

@@ -88,7 +88,7 @@ metrics! {
         retries_total["pool", "reason"]
         /// Requests refused by the gateway itself.
         refused_total["reason"]
-        /// Streams that broke after their first byte, or told of an error of the endpoint.
+        /// Streams that broke after their first byte, or told of an error without the code of a 4xx status.
         broken_streams_total["pool", "endpoint"]
         /// Metrics pages that could not be fetched or read.
         scrape_errors_total["pool", "endpoint"]

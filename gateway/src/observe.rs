@@ -57,7 +57,8 @@ pub struct Summary {
     pub ended_properly: bool,
     /// Whether an error was reported inside a body whose status said success.
     pub error_in_stream: bool,
-    /// Whether one was reported that the endpoint is to blame for: one without the code of a 4xx status.
+    /// Event stream: whether one was reported that the endpoint is to blame for, without the code of a 4xx status. A document
+    /// may tell of an error long past, such as that of a response asked for again.
     pub at_fault: bool,
     /// Why generation ended, when the server said so. With several choices, the last one's.
     pub finish: Option<Finish>,

@@ -44,10 +44,13 @@ pub fn request(fleet: &Fleet, log: &AccessLog, session: &Session, ctx: &Ctx) {
     }
     trial::ended(fleet, ctx, status_text(status).as_ref(), usage);
     let head = session.req_header();
+    let told = ctx.attempt.summary.is_some_and(|summary| summary.at_fault);
+    let detail = if told && ctx.detail.is_empty() { "the stream told of an error" } else { &ctx.detail };
     let error = match (&ctx.refusal, ctx.failure) {
         (Some(refusal), _) => refusal.code(),
         (None, Some(failure)) => failure.as_str(),
         (None, None) if written.is_none() => "no_answer",
+        (None, None) if told => Failure::Other.as_str(),
         (None, None) => "",
     };
     log.write(&Line {
@@ -76,7 +79,7 @@ pub fn request(fleet: &Fleet, log: &AccessLog, session: &Session, ctx: &Ctx) {
         predicted_ttft: ctx.attempt.predicted_ttft,
         duration,
         error,
-        detail: &ctx.detail,
+        detail,
     });
 }
 

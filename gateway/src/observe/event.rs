@@ -22,13 +22,15 @@ pub(super) struct Event {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Told {
     pub(super) is_error: bool,
-    /// It has the code of a 4xx status.
-    blames_client: bool,
+    /// Whether its own code is that of a 4xx status, when it has one.
+    code: Option<bool>,
+    /// Whether a code beside it is, as in SGLang's flat form.
+    code_beside: bool,
 }
 
 impl Told {
     pub(super) fn blames_endpoint(self) -> bool {
-        self.is_error && !self.blames_client
+        self.is_error && !self.code.unwrap_or(self.code_beside)
     }
 }
 
@@ -36,14 +38,16 @@ impl Event {
     /// Takes note of a value.
     pub(super) fn note(&mut self, place: Place, value: Value<'_>) {
         let (Value::Text(text) | Value::Scalar(text)) = value;
-        if matches!(place, Place::ErrorCode | Place::Code) {
-            self.error.blames_client |=
-                text.len() == 3 && text.starts_with(b"4") && text.iter().all(u8::is_ascii_digit);
+        let blames_client = text.len() == 3 && text.starts_with(b"4") && text.iter().all(u8::is_ascii_digit);
+        match place {
+            Place::ErrorCode if text != b"null" => self.error.code = Some(blames_client),
+            Place::Code => self.error.code_beside = blames_client,
+            _ => {}
         }
         match value {
             Value::Text(text) => match place {
                 Place::Generated | Place::Delta => self.token |= !text.is_empty(),
-                Place::Error | Place::ErrorCode => self.error.is_error |= !text.is_empty(),
+                Place::Error | Place::ErrorCode | Place::ErrorDetail => self.error.is_error |= !text.is_empty(),
                 Place::Type => self.named(text),
                 // SGLang's flat form of an error.
                 Place::Object => self.error.is_error |= text == b"error",
@@ -53,7 +57,9 @@ impl Event {
                 _ => {}
             },
             Value::Scalar(text) => match place {
-                Place::Error | Place::ErrorCode => self.error.is_error |= !matches!(text, b"null" | b"false"),
+                Place::Error | Place::ErrorCode | Place::ErrorDetail => {
+                    self.error.is_error |= !matches!(text, b"null" | b"false");
+                }
                 Place::SequenceNumber => {
                     self.sequence = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
                 }

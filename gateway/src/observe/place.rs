@@ -38,6 +38,8 @@ pub(super) enum Place {
     Incomplete,
     /// `error` at the top: text or object.
     Error,
+    /// Anything else within an error.
+    ErrorDetail,
     /// `code` of an error, a number or text.
     ErrorCode,
     /// `code` at the top, of an error or of something else.
@@ -95,6 +97,7 @@ impl Place {
                 b"usage" => Self::Usage,
                 b"status" => Self::Status,
                 b"incomplete_details" => Self::Incomplete,
+                b"error" => Self::Error,
                 _ => Self::Elsewhere,
             },
             Self::Message if key == b"usage" => Self::Usage,
@@ -109,7 +112,8 @@ impl Place {
             },
             Self::UsageDetails if key == b"cached_tokens" => Self::CachedTokens,
             Self::Error if key == b"code" => Self::ErrorCode,
-            Self::Generated | Self::Error => self,
+            Self::Error | Self::ErrorDetail => Self::ErrorDetail,
+            Self::Generated => self,
             _ => Self::Elsewhere,
         }
     }
@@ -118,7 +122,8 @@ impl Place {
     pub(super) fn item(self) -> Self {
         match self {
             Self::Choices => Self::Choice,
-            Self::Generated | Self::Error => self,
+            Self::Error | Self::ErrorDetail => Self::ErrorDetail,
+            Self::Generated => self,
             _ => Self::Elsewhere,
         }
     }

@@ -64,7 +64,6 @@ impl Stream {
             usage: self.event.counts.usage(),
             ended_properly: self.scanner.is_complete(),
             error_in_stream: self.event.error.is_error,
-            at_fault: self.event.error.blames_endpoint(),
             finish: self.event.finish,
             ..Summary::default()
         }

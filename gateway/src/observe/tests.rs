@@ -302,10 +302,16 @@ fn an_error_blames_the_endpoint_unless_it_has_the_code_of_a_4xx() {
         (r#"{"object": "error", "message": "m", "code": 400}"#, false),
         (r#"{"code": 400, "object": "error", "message": "m"}"#, false),
         (r#"{"code": 400, "choices": []}"#, false),
+        (r#"{"error": {"code": 500, "message": "m", "metadata": {"code": 404}}}"#, true),
+        (r#"{"error": {"metadata": [{"code": 404}], "message": "m"}}"#, true),
+        (r#"{"error": {"message": "m", "code": 500}, "code": 400}"#, true),
+        (r#"{"error": {"message": "m", "code": null}, "code": 400}"#, false),
+        (r#"{"type": "response.failed", "response": {"error": {"code": 400}}}"#, false),
+        (r#"{"type": "response.failed", "response": {"error": {"code": "server_error"}}}"#, true),
     ] {
-        for (kind, body) in [(CHAT, format!("data: {data}\n\ndata: [DONE]\n\n")), (Kind::Json, data.to_owned())] {
-            assert_eq!(summary_of(kind, &[body.as_bytes()]).at_fault, at_fault, "{body}");
-        }
+        let body = format!("data: {data}\n\ndata: [DONE]\n\n");
+        assert_eq!(summary_of(CHAT, &[body.as_bytes()]).at_fault, at_fault, "{body}");
+        assert!(!summary_of(Kind::Json, &[data.as_bytes()]).at_fault, "of a document nobody can tell: {data}");
     }
     let both = "data: {\"error\": {\"code\": 400}}\n\ndata: {\"error\": {\"code\": 500}}\n\ndata: [DONE]\n\n";
     assert!(summary_of(CHAT, &[both.as_bytes()]).at_fault, "one of two choices failed by the endpoint");
