@@ -8,7 +8,7 @@ CMAKE := $(shell command -v cmake 2>/dev/null)
 
 ROUTING_OUT ?= target/routing
 
-.PHONY: help setup demo build test lint doc bench cost bench-routing bench-routing-full bench-orientation fuzz deploy-check
+.PHONY: help setup demo build test lint doc bench cost bench-routing bench-routing-full bench-orientation bench-regret fuzz deploy-check
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -48,6 +48,9 @@ bench-routing-full: setup ## Every scenario under every load in virtual time
 
 bench-orientation: setup ## The simulator against figures of an earlier one
 	PATH="$(HOME)/.local/bin:$$PATH" cargo run --release --locked -p spillway-bench -- routing --scenarios loadtest/scenarios/orientation --out $(ROUTING_OUT)-orientation $(ROUTING_ARGS)
+
+bench-regret: setup ## The default policy where servers say little, against the best of each case
+	PATH="$(HOME)/.local/bin:$$PATH" cargo run --release --locked -p spillway-bench -- routing --full --scenarios loadtest/scenarios/regret --out $(ROUTING_OUT)-regret $(ROUTING_ARGS)
 
 fuzz: setup ## The fuzz functions, FUZZ_SECONDS each (20)
 	PATH="$(HOME)/.local/bin:$$PATH" FUZZ_SECONDS=$${FUZZ_SECONDS:-20} cargo test --locked -p spillway --test fuzz -- --nocapture

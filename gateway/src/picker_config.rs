@@ -56,7 +56,7 @@ pub fn depths(pool: &config::Pool) -> Option<Depths> {
 /// The names a configuration may use.
 pub fn known(registry: &Registry) -> config::Known {
     config::Known {
-        policies: registry.policies().map(str::to_owned).collect(),
+        policies: registry.policies().map(str::to_owned).chain(registry.costs().map(str::to_owned)).collect(),
         scorers: registry.scorers().map(str::to_owned).collect(),
         filters: registry.filters().map(str::to_owned).collect(),
     }

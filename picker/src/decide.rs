@@ -193,6 +193,7 @@ fn reserve(pool: &Arc<Pool>, round: &mut Round<'_>, is_last: bool) -> Option<Pic
                 uncached: f64::from(pick.uncached_tokens),
                 output: round.view.output_tokens,
                 believed_blocks: round.scratch.table.beliefs[position].cached_blocks as usize,
+                is_guess: round.is_guess(position),
                 loads_adapter: round.scratch.table.lacks_adapter(position),
             };
             pick.flight = Some(Flight::depart(pool, round.topology, endpoint, round.request, &departure, round.now));

@@ -41,12 +41,12 @@ pub struct Flight {
     connected: Option<(Time, Duration)>,
     /// Output tokens it was expected to produce.
     output: u32,
-    /// Leading blocks of the prompt that the index believed to be cached there at dispatch.
-    believed_blocks: usize,
+    /// Leading blocks of the prompt that the index believed to be cached there at dispatch, until the server has said.
+    believed_blocks: Option<usize>,
+    /// Whether its prompt was guessed to be cached there, until the server has said.
+    is_guess: bool,
     /// Whether its adapter had to be loaded first: its first token then says nothing of the endpoint's speed.
     loads_adapter: bool,
-    /// Whether the server's word has reached the index.
-    corrected: bool,
     /// Prompt tokens believed to be computed, corrected when the server says.
     uncached: f64,
     first_token: Option<Time>,
@@ -75,6 +75,8 @@ pub(crate) struct Departure {
     pub(crate) output: f64,
     /// Leading blocks that the index believed to be cached there.
     pub(crate) believed_blocks: usize,
+    /// It was guessed that another gateway's requests have left its prompt there.
+    pub(crate) is_guess: bool,
     /// Its adapter has to be loaded first.
     pub(crate) loads_adapter: bool,
 }
@@ -89,7 +91,7 @@ impl Flight {
         departure: &Departure,
         now: Time,
     ) -> Self {
-        let Departure { size, service, ttft, uncached, output, believed_blocks, loads_adapter } = *departure;
+        let Departure { size, service, ttft, uncached, output, believed_blocks, is_guess, loads_adapter } = *departure;
         pool.tally.dispatched(service, uncached, now);
         pool.kinds.judge(topology.members.len(), |position| &topology.members[position].state);
         let adapter = request.adapter.as_ref();
@@ -113,9 +115,9 @@ impl Flight {
             predicted_ttft: ttft,
             connected: None,
             output,
-            believed_blocks,
+            believed_blocks: Some(believed_blocks),
+            is_guess,
             loads_adapter,
-            corrected: false,
             uncached,
             first_token: None,
             window: 0,
@@ -162,7 +164,8 @@ impl Flight {
             }
             let sample = (!self.loads_adapter).then_some(self.uncached);
             let dispatches = self.pool.tally.dispatches();
-            self.endpoint.state.first_token(self.ticket, sample, latency, dispatches, now);
+            let mean = self.pool.tally.mean_uncached();
+            self.endpoint.state.first_token(self.ticket, sample, mean, latency, dispatches, now);
         }
     }
 
@@ -184,11 +187,14 @@ impl Flight {
         if let Some(cached) = cached {
             let cached = cached.min(prompt);
             self.uncached = f64::from(prompt - cached);
+            if std::mem::take(&mut self.is_guess) {
+                self.pool.tally.guessed(f64::from(cached) / f64::from(prompt));
+            }
             // Once a request: a second word on it is the same evidence.
-            if self.claim.is_some() && !std::mem::replace(&mut self.corrected, true) {
+            if let Some(believed) = self.believed_blocks.take().filter(|_| self.claim.is_some()) {
                 let share = f64::from(cached) / f64::from(prompt);
                 let blocks = (0..self.prompt.blocks.len()).take_while(|i| self.prompt.share(i + 1) <= share).count();
-                self.index.correct(self.endpoint.slot, self.believed_blocks, blocks);
+                self.index.correct(self.endpoint.slot, believed, blocks);
             }
         }
     }

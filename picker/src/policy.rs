@@ -134,7 +134,7 @@ impl Ranking {
 
 fn named(name: &str, registry: &Registry) -> Result<(Ranking, Select), PolicyError> {
     Ok(match name {
-        "adaptive" => (Ranking::Cost(Box::new(Adaptive)), BAND),
+        "adaptive" => (Ranking::Cost(Box::new(Adaptive::default())), BAND),
         "ring" => (Ranking::Equal, Select::Walk),
         "cache_aware" => (Ranking::Cost(Box::new(CacheAware)), EXACT),
         "pxbs" => (Ranking::Cost(Box::new(Pxbs)), EXACT),
@@ -147,7 +147,7 @@ fn named(name: &str, registry: &Registry) -> Result<(Ranking, Select), PolicyErr
         "weighted_round_robin" => (Ranking::Equal, Select::Rotate(Shares::Weight)),
         "weighted_round_robin_learned" => (Ranking::Equal, Select::Rotate(Shares::Speed)),
         "random" => (Ranking::Equal, Select::WeightedRandom),
-        _ => return Err(PolicyError::unknown("policy", name, NAMES.iter().copied().chain(["custom"]))),
+        _ => (Ranking::Cost(registry.build_cost(name)?), BAND),
     })
 }
 

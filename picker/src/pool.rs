@@ -41,6 +41,7 @@ use writer::Writer;
 
 pub use endpoint::{Endpoint, EndpointSpec, Slot};
 pub use event::{Event, Outcome};
+pub(crate) use sheet::SCRAPE_SLACK;
 pub use snapshot::{EndpointSnapshot, Freshness};
 pub(crate) use state::State;
 

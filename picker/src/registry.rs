@@ -1,13 +1,15 @@
-//! Names of filters and scorers, and what builds them.
+//! Names of filters, scorers and costs, and what builds them.
 //!
 //! A crate that adds its own registers a constructor by name; a policy in the configuration then names it like a
-//! built-in. A later registration of the same name wins, so built-ins can be replaced.
+//! built-in. A later registration of the same name wins, so built-in filters and scorers can be replaced. A cost is a policy
+//! of its own, and built-in policies stay what they are.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use thiserror::Error;
 
+use crate::cost::Cost;
 use crate::cost::adaptive::Adaptive;
 use crate::cost::least_latency::LeastLatency;
 use crate::filter::{self, Filter};
@@ -15,11 +17,13 @@ use crate::scorer::{self, Scorer};
 
 type FilterConstructor = Box<dyn Fn() -> Box<dyn Filter> + Send + Sync>;
 type ScorerConstructor = Box<dyn Fn() -> Box<dyn Scorer> + Send + Sync>;
+type CostConstructor = Box<dyn Fn() -> Box<dyn Cost> + Send + Sync>;
 
 /// What policies are made of, by name. The default holds the built-ins.
 pub struct Registry {
     filters: BTreeMap<String, FilterConstructor>,
     scorers: BTreeMap<String, ScorerConstructor>,
+    costs: BTreeMap<String, CostConstructor>,
 }
 
 /// A policy that cannot be built.
@@ -75,7 +79,7 @@ impl PolicyError {
 
 impl Default for Registry {
     fn default() -> Self {
-        Self { filters: BTreeMap::new(), scorers: BTreeMap::new() }
+        Self { filters: BTreeMap::new(), scorers: BTreeMap::new(), costs: BTreeMap::new() }
             .scorer("queue", || scorer::Queue)
             .scorer("running", || scorer::Running)
             .scorer("kv_cache", || scorer::KvCache)
@@ -83,7 +87,7 @@ impl Default for Registry {
             .scorer("lora", || scorer::Lora)
             .scorer("in_flight", || scorer::InFlight)
             .scorer("session", || scorer::Session)
-            .scorer("expected_ttft", || scorer::Cheapness::new("expected_ttft", Adaptive))
+            .scorer("expected_ttft", || scorer::Cheapness::new("expected_ttft", Adaptive::default()))
             .scorer("latency", || scorer::Cheapness::new("latency", LeastLatency))
             .scorer("tokens", || scorer::Tokens)
             .scorer("locality", || scorer::Locality)
@@ -100,6 +104,7 @@ impl fmt::Debug for Registry {
         f.debug_struct("Registry")
             .field("filters", &self.filters.keys())
             .field("scorers", &self.scorers.keys())
+            .field("costs", &self.costs.keys())
             .finish()
     }
 }
@@ -127,9 +132,26 @@ impl Registry {
         self
     }
 
-    /// Names of the policies that exist, `custom` aside; sorted.
+    /// Adds a cost as a policy of that name: the cheapest endpoint is chosen, and those within 3 % or 3 ms of it count as
+    /// equal. `constructor` runs once for each pool that names it.
+    #[must_use]
+    pub fn cost<C: Cost + 'static>(
+        mut self,
+        name: impl Into<String>,
+        constructor: impl Fn() -> C + Send + Sync + 'static,
+    ) -> Self {
+        self.costs.insert(name.into(), Box::new(move || Box::new(constructor())));
+        self
+    }
+
+    /// Names of the policies that are built in, `custom` aside; sorted.
     pub fn policies(&self) -> impl Iterator<Item = &'static str> + '_ {
         crate::policy::NAMES.iter().copied()
+    }
+
+    /// Names of the costs that were added, each a policy; sorted.
+    pub fn costs(&self) -> impl Iterator<Item = &str> {
+        self.costs.keys().map(String::as_str)
     }
 
     /// Names of the scorers that exist, sorted.
@@ -144,6 +166,14 @@ impl Registry {
 
     pub(crate) fn build_scorer(&self, name: &str) -> Result<Box<dyn Scorer>, PolicyError> {
         self.scorers.get(name).map(|build| build()).ok_or_else(|| PolicyError::unknown("scorer", name, self.scorers()))
+    }
+
+    pub(crate) fn build_cost(&self, name: &str) -> Result<Box<dyn Cost>, PolicyError> {
+        let build = self.costs.get(name).ok_or_else(|| {
+            let built_in = crate::policy::NAMES.iter().copied();
+            PolicyError::unknown("policy", name, built_in.chain(self.costs()).chain(["custom"]))
+        })?;
+        Ok(build())
     }
 
     pub(crate) fn build_filter(&self, name: &str) -> Result<Box<dyn Filter>, PolicyError> {

@@ -47,6 +47,8 @@ pub struct PoolView {
     pub adapter_load: f64,
     /// Gateways that route to this pool, this one included.
     pub gateways: u32,
+    /// Share of a prompt, unknown here, that counts as cached where other gateways would have sent it.
+    pub guess: f64,
     /// Tokens of this request's prompt, estimated.
     pub prompt_tokens: f64,
     /// Tokens this request is expected to produce.
@@ -241,6 +243,11 @@ impl Candidates<'_> {
     /// Tokens of this request's prompt believed to be cached there.
     pub fn cached_tokens(&self, i: usize) -> f64 {
         self.table.beliefs[self.position(i)].cached_tokens
+    }
+
+    /// Whether several gateways keep the request's prefix elsewhere: none of the others will use a copy here.
+    pub fn is_away(&self, i: usize) -> bool {
+        self.table.beliefs[self.position(i)].is_away
     }
 
     /// Where the request's adapter stands there; `Unknown` when it needs none.

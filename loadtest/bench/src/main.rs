@@ -59,6 +59,9 @@ struct Routing {
     /// Writes each request of the first seed too.
     #[arg(long)]
     raw: bool,
+    /// Fails if the P95 of TTFT of the first policy is more than so many times that of the best one in a cell.
+    #[arg(long, value_parser = argument(1.0..=1_000.0))]
+    most_regret: Option<f64>,
 }
 
 fn main() -> ExitCode {
@@ -119,7 +122,23 @@ fn routing(arguments: &Routing) -> Result<()> {
     progress.finish();
     let report = Report::new(&matrix, rows);
     report.write(&arguments.out)?;
-    say(&format!("{}\nwritten to {}", report.table(), arguments.out.display()))
+    say(&format!("{}\nwritten to {}", report.table(), arguments.out.display()))?;
+    match arguments.most_regret {
+        Some(most) => within(most, &arguments.policies[0], &report),
+        None => Ok(()),
+    }
+}
+
+/// Whether a policy is nowhere worse than so many times the best.
+fn within(most: f64, policy: &str, report: &Report) -> Result<()> {
+    let regrets = report.regrets();
+    let regret = regrets.iter().find(|regret| regret.policy == policy).context("no regret of the oracle is known")?;
+    let (worst, cell) = (regret.worst, &regret.worst_cell);
+    ensure!(
+        worst <= most,
+        "P95 of {policy} is {worst:.3} times that of the best in {cell}; at most {most} are allowed"
+    );
+    Ok(())
 }
 
 #[cfg(test)]
@@ -135,6 +154,8 @@ mod tests {
             ("routing --only B3,", "a comma too many"),
             ("routing --policies ring,", "no policy \"\"; there are"),
             ("routing --policies custom", "oracle"),
+            ("routing --most-regret nan", "must be 1 to 1000"),
+            ("routing --most-regret 0.9", "must be 1 to 1000"),
             ("live --scenario S1 --repetitions 0", "must be 1 to 100"),
             ("live --scenario S1 --repetitions 101", "must be 1 to 100"),
             ("live --scenario S1 --time-scale 1e300", "must be 0.01 to 1000"),

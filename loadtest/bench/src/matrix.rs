@@ -9,12 +9,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use spillway_picker::config::{Affinity, Policy};
-use spillway_picker::registry::Registry;
 use spillway_sim::fleet::pace;
 
 use crate::measure::{Counted, Objective, Outcome, Summary, Window};
 use crate::scenario::Scenario;
-use crate::virtual_time::{Endpoint, Routing, Run, Setup, run};
+use crate::virtual_time::{Endpoint, Routing, Run, Setup, registry, run};
 use crate::workload::text::{Rendered, render};
 use crate::workload::{Trace, generate};
 
@@ -35,10 +34,11 @@ pub const POLICIES: [&str; 10] = [
     "oracle",
 ];
 
-/// A policy that can be played, by its name: one of the picker's, or the oracle.
+/// A policy that can be played, by its name: one of the picker's, a variant of `adaptive`, or the oracle.
 pub fn policy(name: &str) -> Result<String, String> {
-    let registry = Registry::default();
-    let known: Vec<&str> = registry.policies().chain(["oracle"]).collect();
+    let registry = registry();
+    let built_in = registry.policies().map(|name| name as &str);
+    let known: Vec<&str> = built_in.chain(registry.costs()).chain(["oracle"]).collect();
     if known.contains(&name) {
         Ok(name.to_owned())
     } else {
@@ -163,7 +163,7 @@ impl Matrix {
                 scrape: asked.scrape(),
                 warm_up: scenario.warm_up(),
                 hop: HOP,
-                usage: true,
+                told: asked.told,
                 adapters: &adapters,
                 seed,
             };

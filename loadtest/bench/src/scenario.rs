@@ -5,6 +5,7 @@
 
 mod bar;
 mod read;
+mod told;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use spillway_sim::fleet::{Group, TimedFault};
 
 pub use bar::{Bar, Verdict};
 pub use read::Unusable;
+pub use told::Told;
 
 use crate::limits::{MOST_ENDPOINTS, MOST_VIEWS, POOL, REQUESTS, SCRAPE, SHARE, TIME, TOKENS, twice};
 use crate::workload::{Arrivals, Workload};
@@ -70,6 +72,9 @@ pub struct Load {
     /// Time between two reads of a metrics page, seconds; 0.1 by default, and never for 0.
     #[serde(default = "tenth")]
     pub scrape: f64,
+    /// What gateways are told.
+    #[serde(default)]
+    pub told: Told,
 }
 
 /// A map in which no name stands twice: the YAML library lets the last one win.
@@ -124,6 +129,7 @@ impl Load {
             let (least, most) = (SCRAPE.start(), SCRAPE.end());
             problems.add("scrape", format_args!("must be 0 for never, or {least} to {most}, not {}", self.scrape));
         }
+        problems.inside("told", |problems| self.told.check(problems));
     }
 
     /// Checks what follows from values that are all right.

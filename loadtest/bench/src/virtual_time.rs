@@ -10,10 +10,12 @@ mod fleet;
 mod gateway;
 mod oracle;
 mod run;
+mod variants;
 
 pub use fleet::{Counters, Endpoint, EndpointTotals};
 pub use gateway::Routing;
 pub use run::{Broken, MODEL, Run, Setup, run};
+pub use variants::registry;
 
 #[cfg(test)]
 mod tests;

@@ -7,16 +7,9 @@
 
 use super::{Cost, Term, Terms};
 use crate::learn::Rates;
+use crate::pool::SCRAPE_SLACK;
 use crate::request::RequestInfo;
 use crate::view::{AdapterState, Candidates};
-
-/// Weight of a second of decoding against a second of TTFT: a reader notices the first token more than the pace. At 0.2
-/// it gives up prefixes under load, at 0 it crowds streams together.
-const DECODE_WEIGHT: f64 = 0.05;
-
-/// Price of evicting what an uncached prompt displaces, as a share of what computing the prompt costs. One: what goes was
-/// as dear to compute and will be wanted again.
-const EVICTION_PRICE: f64 = 1.0;
 
 /// Utilisation past which the delay formula is not followed further; it has no finite value at 1.
 const MAX_UTILISATION: f64 = 0.98;
@@ -31,14 +24,14 @@ const NO_COPY_ABOVE: f64 = 0.90;
 /// Tokens by which an endpoint must be behind the best before its share of a prefix counts as a new copy.
 const COPY_TOKENS: f64 = 512.0;
 
-/// Requests by which a scrape and our own events may differ because of what was on the wire. Fewer are not taken for the
-/// load of others.
-const SCRAPE_SLACK: f64 = 2.0;
+/// What a copy of a prefix off its homes costs above what it costs anywhere, as a multiple, when other gateways are certain to
+/// keep it there: it is used once, by none of them, and pushes out what all of them use.
+const AWAY: f64 = 2.0;
 
 /// Least mean prefill time, so that an endpoint that has not served yet has a finite speed.
 const LEAST_SERVICE: f64 = 1e-4;
 
-const TERMS: [Term; 6] = [
+const TERMS: [Term; 7] = [
     // Prefill work ahead of the request.
     Term { name: "wait", unit: "s" },
     // Its own prefill.
@@ -51,11 +44,31 @@ const TERMS: [Term; 6] = [
     Term { name: "adapter", unit: "s" },
     // Infinite where it would copy a prefix into a full cache.
     Term { name: "copy", unit: "s" },
+    // A copy where no other gateway would look for it.
+    Term { name: "away", unit: "s" },
 ];
 
-/// The default cost.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Adaptive;
+/// The default cost. Its fields are what its parts weigh; what is not the default is there to show what a part is worth
+/// (`spillway-bench routing --policies adaptive,adaptive-decode`).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Adaptive {
+    /// Weight of a second that later arrivals are delayed against a second of the request's own.
+    pub delay: f64,
+    /// Price of evicting what an uncached prompt displaces, as a share of what computing the prompt costs. One: what goes
+    /// was as dear to compute and will be wanted again.
+    pub eviction: f64,
+    /// Weight of a second of decoding against a second of TTFT: a reader notices the first token more than the pace. At 0.2
+    /// it gives up prefixes under load, at 0 it crowds streams together.
+    pub decode: f64,
+    /// Whether the cache's memory counts: requests that wait for it, utilisation by it, and no copy into a full one.
+    pub memory: bool,
+}
+
+impl Default for Adaptive {
+    fn default() -> Self {
+        Self { delay: 1.0, eviction: 1.0, decode: 0.05, memory: true }
+    }
+}
 
 impl Cost for Adaptive {
     fn name(&self) -> &'static str {
@@ -74,15 +87,21 @@ impl Cost for Adaptive {
             arrival_rate: pool.arrival_rate * f64::from(pool.gateways.max(1)),
             residence: pool.mean_residence,
             adapter_load: pool.adapter_load,
+            guess: pool.guess,
             speed: 0.0,
             best_cached: 0.0,
+            weights: *self,
         };
         for i in 0..candidates.len() {
             job.speed += 1.0 / candidates.mean_service(i).max(LEAST_SERVICE);
             job.best_cached = job.best_cached.max(candidates.cached_tokens(i));
         }
         for i in 0..candidates.len() {
-            terms.row_mut(i).copy_from_slice(&job.price(&Site::read(candidates, i)));
+            let mut site = Site::read(candidates, i);
+            if !self.memory {
+                site.kv_usage = None;
+            }
+            terms.row_mut(i).copy_from_slice(&job.price(&site));
         }
     }
 }
@@ -98,10 +117,13 @@ struct Job {
     residence: f64,
     /// Seconds to load an adapter.
     adapter_load: f64,
+    /// How certain it is that other gateways keep a prefix on its homes, 0 to 1.
+    guess: f64,
     /// Prefills per second of all candidates together.
     speed: f64,
     /// Cached tokens on the candidate that has most.
     best_cached: f64,
+    weights: Adaptive,
 }
 
 /// One candidate. Tokens, seconds and shares.
@@ -110,6 +132,7 @@ struct Site {
     rates: Rates,
     mean_service: f64,
     cached: f64,
+    is_away: bool,
     pending: f64,
     prefills: f64,
     streams: f64,
@@ -131,6 +154,7 @@ impl Site {
             rates: candidates.rates(i),
             mean_service: candidates.mean_service(i).max(LEAST_SERVICE),
             cached: candidates.cached_tokens(i),
+            is_away: candidates.is_away(i),
             pending: candidates.pending(i),
             prefills: candidates.prefills(i),
             streams: candidates.decodes(i),
@@ -151,14 +175,11 @@ impl Job {
         let uncached = (self.prompt - site.cached).max(0.0);
         let wait = site.pending + site.others_waiting * site.mean_service + self.place(site);
         let prefill = self.prefill(site, uncached);
-        let terms = [
-            wait,
-            prefill,
-            self.externality(site, uncached, wait, prefill),
-            self.decode(site, uncached),
-            self.adapter(site),
-            self.copy(site),
-        ];
+        let externality = self.externality(site, uncached, wait, prefill);
+        let (decode, adapter) = (self.decode(site, uncached), self.adapter(site));
+        let away =
+            if site.is_away { AWAY * self.guess * (wait + prefill + externality + decode + adapter) } else { 0.0 };
+        let terms = [wait, prefill, externality, decode, adapter, self.copy(site), away];
         // The mean of a pool and the rates of an endpoint are sane by themselves; this is for the custom and the new.
         terms.map(|term| if term.is_nan() { 0.0 } else { term.max(0.0) })
     }
@@ -191,7 +212,8 @@ impl Job {
     fn externality(&self, site: &Site, uncached: f64, wait: f64, prefill: f64) -> f64 {
         let arrivals = self.arrival_rate / (site.mean_service * self.speed);
         let utilisation = (arrivals * site.mean_service).max(site.kv_usage.unwrap_or(0.0)).min(MAX_UTILISATION);
-        prefill * arrivals * (wait + prefill / 2.0) / (1.0 - utilisation) + EVICTION_PRICE * site.rates.b * uncached
+        let delay = prefill * arrivals * (wait + prefill / 2.0) / (1.0 - utilisation);
+        self.weights.delay * delay + self.weights.eviction * site.rates.b * uncached
     }
 
     /// Decoding of the request itself, and the stall of the streams that run there: once for its prefill, then at each
@@ -200,7 +222,7 @@ impl Job {
         let streams = site.streams + site.others_streams;
         let own = self.output * site.rates.gap(streams + 1.0);
         let stall = streams * (site.rates.b * uncached + self.output * site.rates.t1);
-        DECODE_WEIGHT * (own + stall)
+        self.weights.decode * (own + stall)
     }
 
     /// Loading the adapter where it is not, twice that where another must go for it: that one will be loaded again.

@@ -36,6 +36,8 @@ pub(crate) struct Round<'a> {
     best_cached: f64,
     /// Tokens that count as cached on the ring owner though the index does not know of them; 0 for none.
     prior_cached: f64,
+    /// The endpoint that only a guess says to hold the prompt.
+    guessed: Option<usize>,
     /// Bounds of the ring, once something asked for them.
     pub(crate) bounds: Option<Bounds>,
 }
@@ -75,9 +77,11 @@ impl<'a> Round<'a> {
             scratch,
             best_cached: 0.0,
             prior_cached: 0.0,
+            guessed: None,
             bounds: None,
         };
         round.see();
+        round.scratch.homes.clear();
         let left = round.filter();
         if left.is_ok() {
             round.take_prior();
@@ -142,6 +146,11 @@ impl<'a> Round<'a> {
         let belief = &self.scratch.table.beliefs[position];
         let known = self.request.prompt.share(belief.cached_blocks as usize) * self.view.prompt_tokens;
         belief.cached_tokens.max(known.min(self.view.prompt_tokens - 1.0))
+    }
+
+    /// Whether only a guess says that the endpoint at `position` holds the prompt.
+    pub(crate) fn is_guess(&self, position: usize) -> bool {
+        self.guessed == Some(position)
     }
 
     /// What the request counts in the ledger when sent to the endpoint at `position`.

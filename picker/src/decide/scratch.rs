@@ -33,6 +33,8 @@ pub(crate) struct Scratch {
     pub(crate) tied: Vec<u32>,
     pub(crate) busyness: Vec<f64>,
     pub(crate) seen: Seen,
+    /// Positions of the homes of the prompt's prefix, its owner first; empty with one gateway.
+    pub(crate) homes: Vec<u32>,
 }
 
 /// Takes the thread's spare set, or makes one.

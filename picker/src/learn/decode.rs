@@ -38,7 +38,7 @@ impl DecodeLearner {
     /// that cannot be true.
     pub fn observe(&mut self, streams: f64, mean_gap_s: f64) {
         if (1.0..=MAX_STREAMS).contains(&streams) && (0.0..=MAX_GAP).contains(&mean_gap_s) {
-            self.fit.observe(streams, 1.0, streams, mean_gap_s);
+            self.fit.observe(streams, 1.0, 1.0, streams, mean_gap_s);
             self.solution = self.fit.solve();
         }
     }

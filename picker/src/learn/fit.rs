@@ -88,9 +88,9 @@ impl Fit {
         Self { forgetting, floor, sums, anchor: sums, seen: 0.0 }
     }
 
-    /// Takes a sample that is one of `of` that tell the same.
-    pub(super) fn observe(&mut self, of: f64, u: f64, v: f64, y: f64) {
-        self.sums.add(self.forgetting.powf(1.0 / of), 1.0 / of, u, v, y);
+    /// Takes a sample that is one of `of` that tell the same and weighs so much.
+    pub(super) fn observe(&mut self, of: f64, weighs: f64, u: f64, v: f64, y: f64) {
+        self.sums.add(self.forgetting.powf(1.0 / of), weighs / of, u, v, y);
         self.seen += 1.0 / of;
     }
 

@@ -17,6 +17,9 @@ const PRIOR_TOKENS: [f64; 4] = [64.0, 128.0, 256.0, 512.0];
 /// Gaps longer than this, in seconds, are an accident and not a speed.
 const MAX_GAP: f64 = 600.0;
 
+/// A smaller part of an endpoint's requests says nothing of it.
+const LEAST_OURS: f64 = 1e-3;
+
 /// Larger samples, in requests or tokens, are an error in some count.
 const MAX_REQUESTS: f64 = 10_000.0;
 const MAX_TOKENS: f64 = 1e8;
@@ -40,14 +43,22 @@ impl PrefillLearner {
         Self { fit, solution: fit.solve() }
     }
 
-    /// Takes a sample: `gap_s` seconds for `requests` requests with `uncached_tokens` uncached tokens in all. Ignores
-    /// one that cannot be true.
-    pub fn observe(&mut self, gap_s: f64, requests: f64, uncached_tokens: f64) {
+    /// Takes a sample: `gap_s` seconds for `requests` requests with `uncached_tokens` uncached tokens in all, of an endpoint
+    /// whose requests are ours to the part `ours`. Ignores one that cannot be true.
+    ///
+    /// Others' prefills lie in the gap and in no count of ours. So a sample counts to the part that is ours, and what is too
+    /// long for the line, which is most likely theirs, less than what is too short, in the ratio of `ours` to `2 - ours`: the
+    /// line is that of the fast ones (an expectile of `ours / 2`; of one half, the mean, when all is ours).
+    pub fn observe(&mut self, gap_s: f64, requests: f64, uncached_tokens: f64, ours: f64) {
         let sane = (0.0..=MAX_GAP).contains(&gap_s)
             && (1.0..=MAX_REQUESTS).contains(&requests)
-            && (0.0..=MAX_TOKENS).contains(&uncached_tokens);
+            && (0.0..=MAX_TOKENS).contains(&uncached_tokens)
+            && (LEAST_OURS..=1.0).contains(&ours);
         if sane {
-            self.fit.observe(1.0, requests, uncached_tokens, gap_s);
+            let (a, b) = self.solution;
+            let is_long = gap_s > a * requests + b * uncached_tokens;
+            let weighs = if is_long { ours } else { 2.0 - ours };
+            self.fit.observe(1.0 / ours, weighs, requests, uncached_tokens, gap_s);
             self.solution = self.fit.solve();
         }
     }

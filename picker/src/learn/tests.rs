@@ -22,7 +22,7 @@ fn feed(learner: &mut PrefillLearner, (a, b): (f64, f64), samples: usize, noise:
     for _ in 0..samples {
         let requests = (2.0 + noise.next() * 1.5).round();
         let tokens = (1525.0 + noise.next() * 1475.0) * requests;
-        learner.observe((a * requests + b * tokens) * (1.0 + 0.05 * noise.next()), requests, tokens);
+        learner.observe((a * requests + b * tokens) * (1.0 + 0.05 * noise.next()), requests, tokens, 1.0);
     }
 }
 
@@ -74,7 +74,7 @@ fn before_the_first_sample_the_prior_holds() {
 fn prefills_of_one_size_still_cost_more_when_longer() {
     let mut learner = PrefillLearner::new(Rates::default());
     for _ in 0..500 {
-        learner.observe(0.050, 1.0, 1000.0);
+        learner.observe(0.050, 1.0, 1000.0, 1.0);
     }
     assert_near(learner.a() + learner.b() * 1000.0, 0.050, 0.01, "the size that was seen");
     assert!(learner.b() >= 0.19 * 0.050 / 1000.0, "b {}", learner.b());
@@ -129,7 +129,7 @@ fn prefills(rates: &[(f64, f64)], samples: usize, share: f64, seed: u64) -> Vec<
         let mut learner = PrefillLearner::new(Rates::default());
         for _ in 0..samples {
             let tokens = 1525.0 + noise.next() * 1475.0;
-            learner.observe((a + b * tokens) * (1.0 + share * noise.next()), 1.0, tokens);
+            learner.observe((a + b * tokens) * (1.0 + share * noise.next()), 1.0, tokens, 1.0);
         }
         *learner.fit()
     });
@@ -219,7 +219,7 @@ fn chance_makes_no_more_strays_in_a_fleet_of_a_thousand() {
 fn a_difference_that_is_certain_but_of_no_account_makes_no_kind() {
     let exact = |b: f64| {
         let mut learner = PrefillLearner::new(Rates::default());
-        (0..500).for_each(|i| learner.observe(0.01 + b * f64::from(i), 1.0, f64::from(i)));
+        (0..500).for_each(|i| learner.observe(0.01 + b * f64::from(i), 1.0, f64::from(i), 1.0));
         *learner.fit()
     };
     let (places, _) = judge(&mut Kinds::default(), &[exact(50e-6), exact(51e-6), exact(70e-6)]);
@@ -374,17 +374,47 @@ fn assert_sane(value: f64) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// Requests of others lie between ours, as many as there are of them to one of ours, by chance.
+fn among_others(learner: &mut PrefillLearner, others: f64, ours: f64, noise: &mut Noise) {
+    for _ in 0..400 {
+        let between = (-others * (0.5 + 0.5 * noise.next()).max(1e-3).ln()).round();
+        let gap = |requests: f64, tokens: f64| 0.010 * requests + 50e-6 * tokens;
+        learner.observe(gap(1.0 + between, 800.0 * (1.0 + between)), 1.0, 800.0, ours);
+    }
+}
+
+#[test]
+fn prefills_of_others_in_the_gap_are_not_taken_for_slowness() {
+    let truth = 0.010 + 50e-6 * 800.0;
+    let mut learners = [PrefillLearner::new(Rates::default()); 2];
+    among_others(&mut learners[0], 1.0, 1.0, &mut Noise(7));
+    among_others(&mut learners[1], 1.0, 0.2, &mut Noise(7));
+    let [naive, wary] = learners.map(|learner| (learner.a() + 800.0 * learner.b()) / truth);
+    assert!(naive > 1.7, "without a word of the others their time counts as the endpoint's: {naive}");
+    assert!(wary < 1.3, "with it the fast ones count: {wary}");
+}
+
+#[test]
+fn a_slowdown_shows_among_others_too() {
+    let mut learner = PrefillLearner::new(Rates::default());
+    for seconds in [0.050, 0.100] {
+        (0..400).for_each(|_| learner.observe(seconds, 1.0, 800.0, 0.25));
+        let learned = learner.a() + 800.0 * learner.b();
+        assert!((learned / seconds - 1.0).abs() < 0.05, "{learned} for {seconds}");
+    }
+}
+
 proptest! {
     #[test]
     fn no_sample_makes_a_rate_negative_or_undefined(
-        samples in prop::collection::vec((anything(), anything(), anything()), 0..60), repeats in 1_usize..200,
+        samples in prop::collection::vec((anything(), anything(), anything(), anything()), 0..60), repeats in 1_usize..200,
     ) {
         let mut prefill = PrefillLearner::new(Rates::default());
         let mut decode = DecodeLearner::new(Rates::default());
         let mut mean = RunningMean::new(1.0);
         let mut kinds = Kinds::default();
-        for (x, y, z) in samples.iter().cycle().take(samples.len() * repeats) {
-            prefill.observe(*x, *y, *z);
+        for (x, y, z, w) in samples.iter().cycle().take(samples.len() * repeats) {
+            prefill.observe(*x, *y, *z, *w);
             decode.observe(*x, *y);
             mean.observe(*x);
             for value in [prefill.a(), prefill.b(), decode.t0(), decode.t1(), mean.mean()] {
@@ -404,7 +434,7 @@ proptest! {
     fn nothing_but_zeros_for_a_long_time_keeps_the_rates_defined(count in 1_usize..30_000) {
         let mut prefill = PrefillLearner::new(Rates::default());
         for _ in 0..count {
-            prefill.observe(0.0, 1.0, 0.0);
+            prefill.observe(0.0, 1.0, 0.0, 1.0);
         }
         assert_sane(prefill.a())?;
         assert_sane(prefill.b())?;

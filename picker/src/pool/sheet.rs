@@ -15,6 +15,10 @@ use crate::time::Time;
 /// only. One request in a thousand is what the trial of a slow endpoint may cost.
 const FORGOTTEN_AFTER: u64 = 1_000;
 
+/// Requests by which a scrape and our own events may differ because of what was on the wire. Fewer are not taken for the
+/// load of others.
+pub(crate) const SCRAPE_SLACK: f64 = 2.0;
+
 /// Stands for a time that has not come, or never will.
 const NEVER: u64 = u64::MAX;
 
@@ -201,6 +205,23 @@ impl Sheet {
             Freshness::Fresh
         };
         (freshness, seconds(age))
+    }
+
+    /// Requests of others there, by the last page.
+    pub(crate) fn others(&self) -> f64 {
+        (self.outside.get() - SCRAPE_SLACK).max(0.0)
+    }
+
+    /// Those of them that wait, by the last page.
+    pub(crate) fn others_waiting(&self) -> f64 {
+        let waiting = self.queued.get() - f64::from(self.prefills_then.load(Ordering::Relaxed));
+        // Not `clamp`, which would keep unknown.
+        waiting.max(0.0).min(self.others())
+    }
+
+    /// Those of them that run, by the last page.
+    pub(crate) fn others_running(&self) -> f64 {
+        self.others() - self.others_waiting()
     }
 
     /// Publishes the work ahead and when it next changes by time alone.

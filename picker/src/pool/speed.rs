@@ -78,22 +78,26 @@ impl Speed {
         self.prefill.samples()
     }
 
-    /// A first token came `gap` after the engine could begin with its prompt, of which it computed `uncached` tokens.
-    pub(crate) fn first_token(&mut self, gap: Duration, uncached: f64, now: Time) {
+    /// A first token came `gap` after the engine could begin with its prompt. In that time it read so many prompts, others'
+    /// among them, and computed so many tokens of them. The requests there are ours to the part `ours`.
+    pub(crate) fn first_token(&mut self, gap: Duration, (prompts, uncached): (f64, f64), ours: f64, now: Time) {
         let step = match self.step.take() {
-            Some(step) if now.since(step.at) <= SAME_STEP => {
-                Step { gap: step.gap + gap, requests: step.requests + 1.0, uncached: step.uncached + uncached, ..step }
-            }
-            _ => Step { at: now, gap, requests: 1.0, uncached, before: self.prefill },
+            Some(step) if now.since(step.at) <= SAME_STEP => Step {
+                gap: step.gap + gap,
+                requests: step.requests + prompts,
+                uncached: step.uncached + uncached,
+                ..step
+            },
+            _ => Step { at: now, gap, requests: prompts, uncached, before: self.prefill },
         };
         self.prefill = step.before;
-        self.prefill.observe(step.gap.as_secs_f64(), step.requests, step.uncached);
+        self.prefill.observe(step.gap.as_secs_f64(), step.requests, step.uncached, ours);
         self.step = Some(step);
     }
 
-    /// The mean gap between tokens over a stretch of one stream, with `streams` decoding together.
-    pub(crate) fn gap(&mut self, streams: u32, gap: Duration) {
-        self.decode.observe(f64::from(streams), gap.as_secs_f64());
+    /// The mean gap between tokens over a stretch of one stream, with `streams` decoding together, others' among them.
+    pub(crate) fn gap(&mut self, streams: f64, gap: Duration) {
+        self.decode.observe(streams, gap.as_secs_f64());
     }
 }
 
@@ -110,9 +114,9 @@ mod tests {
             let now = Time::from_nanos(i * 100_000_000);
             for later in 0..4_u64 {
                 let gap = if later == 0 { STEP } else { Duration::from_micros(20) };
-                together.first_token(gap, 500.0, now + Duration::from_micros(20 * later));
+                together.first_token(gap, (1.0, 500.0), 1.0, now + Duration::from_micros(20 * later));
             }
-            apart.first_token(STEP + Duration::from_micros(60), 2_000.0, now);
+            apart.first_token(STEP + Duration::from_micros(60), (1.0, 2_000.0), 1.0, now);
         }
         let (many, one) = (together.rates(), apart.rates());
         let step = 4.0 * many.a + 2_000.0 * many.b;

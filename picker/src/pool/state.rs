@@ -109,8 +109,16 @@ impl State {
 
     /// The first token of a streaming request came, `latency` after the endpoint had the request and after so many
     /// dispatches of the pool. `sample` is how many tokens of its prompt were computed; `None` when its time says nothing
-    /// of that.
-    pub(crate) fn first_token(&self, ticket: u64, sample: Option<f64>, latency: Duration, dispatches: u64, now: Time) {
+    /// of that. `mean` is how many are computed of a prompt on the average, of others' too as far as anyone knows.
+    pub(crate) fn first_token(
+        &self,
+        ticket: u64,
+        sample: Option<f64>,
+        mean: f64,
+        latency: Duration,
+        dispatches: u64,
+        now: Time,
+    ) {
         let mut book = self.book();
         let mut peak = self.sheet.latency();
         peak.observe(latency.as_secs_f64(), now);
@@ -120,7 +128,12 @@ impl State {
             self.decodes(&mut book, prefill.size);
             let kv_bound = self.sheet.kv_usage.get() > KV_BOUND;
             if let (Some(gap), Some(uncached)) = (gap.filter(|_| !kv_bound), sample) {
-                book.speed.first_token(gap, uncached, now);
+                let ours = f64::from(book.work.len() as u32 + book.decodes);
+                let ours = ours / (ours + self.sheet.others());
+                // Between two of ours in the line stand so many of others.
+                let waiting = f64::from(self.sheet.prefills_then.load(Ordering::Relaxed)).max(1.0);
+                let between = self.sheet.others_waiting() / waiting;
+                book.speed.first_token(gap, (1.0 + between, uncached + between * mean), ours, now);
                 self.sheet.set_rates(book.speed.rates());
                 self.sheet.set_sampled(book.speed.prefills(), dispatches);
             }
@@ -130,10 +143,10 @@ impl State {
         self.publish(&book);
     }
 
-    /// A stream's mean gap between tokens over a stretch of its life.
+    /// A stream's mean gap between tokens over a stretch of its life. The streams of others stretch it too.
     pub(crate) fn gap(&self, gap: Duration) {
         let mut book = self.book();
-        let streams = book.decodes;
+        let streams = f64::from(book.decodes) + self.sheet.others_running();
         book.speed.gap(streams, gap);
         self.sheet.set_rates(book.speed.rates());
     }

@@ -31,6 +31,18 @@ const ADAPTER_LOAD_PRIOR: f64 = 0.1;
 /// A learned ratio outside this range is a server that counts something else than the prompt.
 const RATIO_RANGE: (f64, f64) = (0.5, 16.0);
 
+/// Share of a prompt that nobody is known to hold that counts as cached on its ring owner, when other gateways may have sent
+/// it there, until servers have said how much was. Below one, since it is a guess; high enough to outweigh the noise of the
+/// cost.
+const GUESS_PRIOR: f64 = 0.75;
+
+/// Weight of the newest guess. Slow: when a fleet starts with empty caches all guesses are wrong, and just then gateways must
+/// not stop agreeing.
+const GUESS_WEIGHT: f64 = 0.005;
+
+/// The least that it falls to: what is never tried is never known.
+const GUESS_LEAST: f64 = 0.1;
+
 /// Time a request stays in an engine until one has completed, seconds.
 const RESIDENCE_PRIOR: f64 = 5.0;
 
@@ -50,6 +62,8 @@ struct Means {
     uncached: Option<RunningMean>,
     residence: Option<RunningMean>,
     adapter_load: Option<RunningMean>,
+    /// Share of prompts that was cached where it was guessed to be.
+    guess: Option<f64>,
     output: OutputMean,
     narrow: Option<Ratio>,
     wide: Option<Ratio>,
@@ -86,6 +100,7 @@ impl Tally {
             mean_uncached: mean_or(means.uncached, prompt_tokens),
             mean_residence: mean_or(means.residence, RESIDENCE_PRIOR),
             adapter_load: mean_or(means.adapter_load, ADAPTER_LOAD_PRIOR),
+            guess: means.guess.unwrap_or(GUESS_PRIOR).clamp(GUESS_LEAST, 1.0),
             gateways,
             prompt_tokens,
             output_tokens: means.output.expected(request.tenant, &request.model, request.max_tokens),
@@ -114,6 +129,18 @@ impl Tally {
     /// A request whose adapter had to be loaded got its first token so much later than was predicted without the load.
     pub(crate) fn adapter_loaded(&self, delay: Duration) {
         add(&mut self.means().adapter_load, delay.as_secs_f64());
+    }
+
+    /// Mean tokens that are computed of a prompt.
+    pub(crate) fn mean_uncached(&self) -> f64 {
+        mean_or(self.means().uncached, 0.0)
+    }
+
+    /// A request that was sent where another gateway's were guessed to have left its prompt found this share of it.
+    pub(crate) fn guessed(&self, share: f64) {
+        let mut means = self.means();
+        let guess = means.guess.get_or_insert(GUESS_PRIOR);
+        *guess += (share - *guess) * GUESS_WEIGHT;
     }
 
     /// Requests dispatched since the pool was made.

@@ -74,6 +74,8 @@ pub(crate) struct Belief {
     /// Leading blocks the index believes to be there; the ring prior is not among them.
     pub(crate) cached_blocks: u32,
     pub(crate) ring_position: u32,
+    /// Several gateways keep the prompt's prefix elsewhere.
+    pub(crate) is_away: bool,
 }
 
 /// The columns, reused from decision to decision.
@@ -121,7 +123,7 @@ impl Table {
             rates.push(speeds.rates(&state.sheet));
         }
         hope(members, dispatches, ours, rates);
-        beliefs.resize(count, Belief { cached_tokens: 0.0, cached_blocks: 0, ring_position: OFF_WALK });
+        beliefs.resize(count, Belief { cached_tokens: 0.0, cached_blocks: 0, ring_position: OFF_WALK, is_away: false });
         if let Some(adapter) = adapter {
             let facts = members.iter().zip(scraped);
             adapters.extend(facts.map(|(member, facts)| member.state.adapter(adapter, facts.is_fresh())));

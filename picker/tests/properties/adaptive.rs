@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use spillway_picker::decide::{AffinityResult, Pick};
+use spillway_picker::explain::EndpointTrace;
 use spillway_picker::pool::{Event, Outcome};
 use spillway_picker::request::RequestInfo;
 
-use crate::support::{Fleet, at, config, counted, plain, prompt, request, specs};
+use crate::support::{Fleet, at, config, counted, page, plain, prompt, request, specs};
 
 #[test]
 fn equal_idle_endpoints_are_used_like_round_robin() {
@@ -138,6 +139,66 @@ fn gateways_that_find_the_owner_busy_choose_the_same_endpoint_beside_it() {
         fleet.pick(&request(7, 30_000), at(1_000)).endpoint.id.clone()
     };
     assert!((1..8).all(|history| second_of(history) == second_of(0)));
+}
+
+#[test]
+fn a_guess_is_worth_what_servers_say_of_guesses() {
+    let mut config = config("adaptive");
+    config.affinity.gateways = 2;
+    let mut fleet = Fleet::new(config, 4);
+    let mut guessed = Vec::new();
+    for (round, cached) in [(0, 0), (1, 7_500)] {
+        for i in 0..1_500 {
+            let now = at(10_000 * (1_500 * round + i));
+            let mut pick = fleet.pick(&request(1_500 * round + i, 30_000), now);
+            guessed.push(pick.cached_tokens);
+            fleet.first_token(&mut pick, now);
+            let flight = pick.flight.as_mut().expect("reserved");
+            let usage = Event::Usage { flight, prompt: Some(7_500), cached: Some(cached), completion: Some(10) };
+            fleet.pool.observe(usage, now);
+            fleet.end(pick, Outcome::Completed, now);
+        }
+    }
+    let (before, unshared, shared) = (guessed[0], guessed[1_499], guessed[2_999]);
+    assert!((5_000..6_000).contains(&before), "three quarters of 7,500 to begin with, {before}");
+    assert!(unshared < 1_500, "prompts that share nothing are not thought to be anywhere, {unshared}");
+    assert!(shared > 6_000, "and it comes back, {shared}");
+}
+
+#[test]
+fn a_prefix_has_a_third_home_when_both_are_busy_and_not_before() {
+    let mut config = config("adaptive");
+    config.affinity.gateways = 2;
+    let fleet = Fleet::new(config, 8);
+    let away = |fleet: &Fleet, when: u64| {
+        let trace = fleet.explain(&request(7, 30_000), at(when));
+        let column = trace.columns.iter().position(|column| column.name == "away").expect("a term of adaptive");
+        let is_home = |endpoint: &&EndpointTrace| endpoint.values[column] == 0.0;
+        let mut homes: Vec<_> = trace.endpoints.iter().filter(is_home).collect();
+        homes.sort_by_key(|endpoint| endpoint.ring_position);
+        homes.iter().map(|endpoint| endpoint.endpoint.clone()).collect::<Vec<_>>()
+    };
+    let two = away(&fleet, 1);
+    assert_eq!(two.len(), 2, "{two:?}");
+    // What other gateways sent: 40 requests on each of the two homes.
+    let ids: Vec<_> = fleet.pool.endpoints().iter().map(|endpoint| endpoint.id.clone()).collect();
+    for (position, id) in ids.iter().enumerate() {
+        let running = if two.contains(id) { 40.0 } else { 2.0 };
+        fleet.scrape(position, page(0.0, running, 1), at(10));
+    }
+    let four = away(&fleet, 11);
+    assert_eq!(four.len(), 4, "one more for each that is busy: {four:?}");
+    assert_eq!(four[..2], two[..], "the first on the walk are still the first");
+}
+
+#[test]
+fn a_lone_gateway_knows_no_homes() {
+    let mut fleet = Fleet::new(config("adaptive"), 4);
+    let held = fleet.pick(&request(7, 30_000), at(0));
+    let trace = fleet.explain(&request(7, 30_000), at(1));
+    let column = trace.columns.iter().position(|column| column.name == "away").expect("a term of adaptive");
+    assert!(trace.endpoints.iter().all(|endpoint| endpoint.values[column] == 0.0));
+    drop(held);
 }
 
 #[test]

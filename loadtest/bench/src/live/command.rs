@@ -21,8 +21,8 @@ use crate::limits::{TIME, argument, name, twice};
 use crate::matrix::{Matrix, policy};
 use crate::measure::Summary;
 use crate::say::say;
-use crate::scenario::Scenario;
-use crate::virtual_time::MODEL;
+use crate::scenario::{Scenario, Told};
+use crate::virtual_time::{MODEL, registry};
 use crate::workload::generate;
 
 /// Events a second that load, servers and gateway can carry on two cores with room to spare. Beyond it, events hold several
@@ -171,6 +171,8 @@ impl Live {
         for arm in arms.iter().filter(|arm| arm.kind == Kind::Spillway) {
             policy(&arm.policy).map_err(anyhow::Error::msg)?;
             ensure!(arm.policy != "oracle", "oracle sees into servers, which no gateway can");
+            let is_variant = registry().costs().any(|variant| variant == arm.policy);
+            ensure!(!is_variant, "{} is a policy of the bench alone, for virtual time", arm.policy);
         }
         if let Some(arm) = twice(&arms) {
             bail!("{arm} is to be played twice; --repetitions says how often");
@@ -193,6 +195,8 @@ impl Live {
         let load = self.load.clone().or(first).context("the scenario has no load")?;
         let loads: Vec<_> = scenario.loads.keys().map(String::as_str).collect();
         ensure!(scenario.loads.contains_key(&load), "no load {load}; there are {}", loads.join(", "));
+        let is_told_all = scenario.loads[&load].told == Told::default();
+        ensure!(is_told_all, "{} {load} has servers that say less than all, which only virtual time has", scenario.id);
         Ok((scenario, load))
     }
 

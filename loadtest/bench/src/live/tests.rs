@@ -13,7 +13,7 @@ use super::seen::{Scale, Seen};
 use crate::matrix::endpoints;
 use crate::measure::Outcome;
 use crate::measure::statistics::quantile;
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, Told};
 use crate::virtual_time::{MODEL, Routing, Setup, run};
 use crate::workload::text::{Rendered, render};
 use crate::workload::{Trace, generate};
@@ -51,7 +51,7 @@ fn in_virtual_time(scenario: &Scenario, trace: &Trace, prompts: &[Rendered]) -> 
         scrape: None,
         warm_up: Duration::ZERO,
         hop: Duration::ZERO,
-        usage: true,
+        told: Told::default(),
         adapters: &[],
         seed: 1,
     };

@@ -128,6 +128,7 @@ impl Bar {
 mod tests {
     use super::*;
     use crate::measure::statistics::interval;
+    use crate::scenario::Told;
     use crate::workload::Arrivals;
 
     fn bar(least: Option<f64>, most: Option<f64>) -> Bar {
@@ -165,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_bar_that_nothing_can_pass_or_miss_is_refused() {
-        let main = Load { arrivals: Arrivals::Even(1.0), gateways: 1, scrape: 0.1 };
+        let main = Load { arrivals: Arrivals::Even(1.0), gateways: 1, scrape: 0.1, told: Told::default() };
         let loads = BTreeMap::from([("main".to_owned(), main)]);
         let found = |bar: Bar| {
             let mut problems = Problems::default();

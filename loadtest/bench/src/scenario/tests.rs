@@ -26,7 +26,7 @@ requests:
   priorities: [20, 60, 30]
   streaming: 0.75
 loads:
-  main: {arrivals: {poisson: 1}, gateways: 2, scrape: 0.1}
+  main: {arrivals: {poisson: 1}, gateways: 2, scrape: 0.1, told: {tokens: 0.9, streaming: 0.5, max_tokens: 4, cache: 2}}
 short: [main]
 bars: [{load: main, figure: ttft_p95, most: 1.5}]
 ";
@@ -85,6 +85,10 @@ fn a_scenario_outside_its_limits_is_refused_with_the_place() {
         ("scrape: 0.1", "scrape: .nan", "loads.main.scrape: must be 0 for never, or 0.001 to 3600, not NaN"),
         ("scrape: 0.1", "scrape: -1", "loads.main.scrape: must be"),
         ("scrape: 0.1", "scrape: 1e-9", "loads.main.scrape: must be"),
+        ("tokens: 0.9", "tokens: 1.1", "loads.main.told.tokens: must be"),
+        ("streaming: 0.5", "streaming: -1", "loads.main.told.streaming: must be"),
+        ("max_tokens: 4", "max_tokens: -4", "loads.main.told.max_tokens: must be"),
+        ("cache: 2", "cache: 0", "loads.main.told.cache: must be"),
         ("short: [main]", "short: [other]", "short: no load other"),
         ("short: [main]", "short: [main, main]", "short: main is there twice"),
         ("load: main,", "load: other,", "bars[0].load: no load other"),
@@ -105,8 +109,9 @@ fn a_load_that_is_there_twice_is_refused() {
 
 #[test]
 fn a_scenario_without_loads_is_refused() {
-    let load = "  main: {arrivals: {poisson: 1}, gateways: 2, scrape: 0.1}\n";
-    let text = RIGHT.replace(load, "").replace("loads:", "loads: {}").replace("short: [main]", "short: []");
+    let load = RIGHT.lines().find(|line| line.starts_with("  main:")).unwrap();
+    let text = RIGHT.replace(&format!("{load}\n"), "").replace("loads:", "loads: {}");
+    let text = text.replace("short: [main]", "short: []");
     assert!(problems(&text).contains(&"loads: there is none".to_owned()), "{:?}", problems(&text));
 }
 

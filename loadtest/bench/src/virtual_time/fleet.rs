@@ -146,8 +146,8 @@ impl Server {
         EndpointTotals { after: Counters::of(&engine), before, peak_in_flight, area }
     }
 
-    /// What its metrics page says at this moment.
-    pub(super) fn page(&self, models: Option<&[Arc<str>]>) -> Facts {
+    /// What its metrics page says at this moment; `size` is the multiple of its real size that its cache is said to have.
+    pub(super) fn page(&self, models: Option<&[Arc<str>]>, size: f64) -> Facts {
         let stats = self.engine.stats();
         let config = self.engine.config();
         let lists = models.map(|_| stats.adapters.iter().max_by_key(|series| series.set_at));
@@ -157,7 +157,7 @@ impl Server {
             running: Some(stats.gauges.running as f64),
             kv_usage: Some(stats.gauges.kv_usage),
             block_size: Some(config.block_size as u32),
-            blocks: Some(config.blocks as u32),
+            blocks: Some((config.blocks as f64 * size) as u32),
             adapters_running: lists.map(|series| series.map_or(Vec::new(), |series| names(&series.running))),
             adapters_waiting: lists.map(|series| series.map_or(Vec::new(), |series| names(&series.waiting))),
             max_adapters: models.map(|_| config.lora.slots as u32),

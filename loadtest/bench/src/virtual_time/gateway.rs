@@ -8,10 +8,10 @@ use spillway_picker::decide::NoPick;
 use spillway_picker::facts::Facts;
 use spillway_picker::flight::Flight;
 use spillway_picker::pool::{EndpointSpec, Event, Pool, Slot};
-use spillway_picker::registry::Registry;
 use spillway_picker::request::{RequestInfo, Turn};
 use spillway_picker::time::Time;
 
+use super::variants::registry;
 use crate::workload::random::Random;
 
 /// Who decides, and how.
@@ -52,7 +52,7 @@ impl Gateway {
         random: Random,
     ) -> Result<Self, spillway_picker::registry::PolicyError> {
         let config = PoolConfig { policy, affinity, ..PoolConfig::default() };
-        let pool = Pool::new(config, &Registry::default())?;
+        let pool = Pool::new(config, &registry())?;
         let spec = |(number, &weight): (usize, &f64)| EndpointSpec {
             weight,
             ..EndpointSpec::new(format!("http://10.0.{}.{}:8000", number / 250, number % 250 + 1))

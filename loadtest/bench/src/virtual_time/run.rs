@@ -18,6 +18,7 @@ use super::fleet::{Endpoint, EndpointTotals, Server};
 use super::gateway::{Gateway, Routing, time};
 use super::oracle;
 use crate::measure::Outcome;
+use crate::scenario::Told;
 use crate::workload::random::Random;
 use crate::workload::text::Rendered;
 use crate::workload::trace::{Start, Trace};
@@ -41,8 +42,8 @@ pub struct Setup<'a> {
     pub warm_up: Duration,
     /// Time from gateway to engine, and back.
     pub hop: Duration,
-    /// Whether servers say how many tokens were cached.
-    pub usage: bool,
+    /// What gateways are told.
+    pub told: Told,
     /// Adapters by number: their names.
     pub adapters: &'a [Arc<str>],
     /// Decides noise and chance.
@@ -102,6 +103,15 @@ enum Happening {
     WarmedUp,
 }
 
+/// How an answer comes to its gateway.
+#[derive(Clone, Copy)]
+struct Answer {
+    /// As a stream.
+    streams: bool,
+    /// Its tokens are noticed as they come.
+    is_noticed: bool,
+}
+
 struct Driver<'a> {
     setup: &'a Setup<'a>,
     agenda: Agenda<Happening>,
@@ -112,6 +122,8 @@ struct Driver<'a> {
     /// By request: where it is in `outcomes`, and its guard.
     places: Vec<Option<usize>>,
     flights: Vec<Option<(usize, Flight)>>,
+    /// By request: how its answer comes.
+    answers: Vec<Answer>,
     outcomes: Vec<Outcome>,
     /// Prompt tokens sent to each engine that it has not seen yet, for the oracle.
     on_the_way: Vec<usize>,
@@ -163,6 +175,11 @@ impl<'a> Driver<'a> {
                 }
             }
         }
+        let mut chances = Random::new(setup.seed, "told");
+        let answers = setup.trace.requests.iter().map(|asked| {
+            let streams = chances.unit() < setup.told.streaming && asked.streams;
+            Answer { streams, is_noticed: chances.unit() < setup.told.tokens && streams }
+        });
         let servers = setup.fleet.iter().enumerate();
         let models = (!setup.adapters.is_empty())
             .then(|| std::iter::once(Arc::from(MODEL)).chain(setup.adapters.iter().cloned()).collect());
@@ -174,6 +191,7 @@ impl<'a> Driver<'a> {
             followers: setup.trace.followers(),
             places: vec![None; setup.trace.requests.len()],
             flights: std::iter::repeat_with(|| None).take(setup.trace.requests.len()).collect(),
+            answers: answers.collect(),
             outcomes: Vec::new(),
             on_the_way: vec![0; setup.fleet.len()],
             decisions: 0,
@@ -195,7 +213,7 @@ impl<'a> Driver<'a> {
             Happening::Heard { endpoint, events, happened } => self.heard(endpoint, events, happened, now),
             Happening::WarmedUp => self.servers.iter_mut().for_each(Server::warmed_up),
             Happening::Page { gateway, endpoint } => {
-                let facts = self.servers[endpoint].page(self.models.as_deref());
+                let facts = self.servers[endpoint].page(self.models.as_deref(), self.setup.told.cache);
                 self.gateways[gateway].scraped(endpoint, facts, now);
                 if let Some(interval) = self.setup.scrape {
                     self.agenda.add(now + interval, Happening::Page { gateway, endpoint });
@@ -238,8 +256,8 @@ impl<'a> Driver<'a> {
             adapter,
             prompt: self.setup.prompts[request].prompt.clone(),
             tenant: asked.tenant.map_or(0, |tenant| 1 + tenant as u64),
-            max_tokens: Some(asked.output),
-            streams: asked.streams,
+            max_tokens: self.setup.told.max_tokens(asked.output),
+            streams: self.answers[request].streams,
             ..RequestInfo::default()
         };
         let gateway = self.lots.below(self.gateways.len());
@@ -316,7 +334,7 @@ impl<'a> Driver<'a> {
                             1 => Event::FirstToken { flight },
                             _ => Event::Token { flight, count: 1 },
                         };
-                        if self.setup.trace.requests[request].streams {
+                        if self.answers[request].is_noticed {
                             pool.observe(told, time(now));
                         }
                     }
@@ -336,7 +354,7 @@ impl<'a> Driver<'a> {
     fn completed(&mut self, request: usize, now: Duration) {
         let Some((gateway, mut flight)) = self.flights[request].take() else { return };
         let pool = &self.gateways[gateway].pool;
-        if self.setup.usage {
+        if self.setup.told.usage {
             let place = self.places[request].expect("it was sent");
             let outcome = &self.outcomes[place];
             let usage = Event::Usage {

@@ -7,6 +7,7 @@ use spillway_sim::engine::{Pace, Preset};
 
 use super::*;
 use crate::measure::Outcome;
+use crate::scenario::Told;
 use crate::workload::text::{Rendered, render};
 use crate::workload::{Arrivals, Trace, Workload, generate};
 
@@ -36,7 +37,7 @@ fn play(trace: &Trace, policy: &str, endpoints: usize) -> Run {
         scrape: Some(Duration::from_millis(100)),
         warm_up: Duration::from_secs(5),
         hop: HOP,
-        usage: true,
+        told: Told::default(),
         adapters: &[],
         seed: 3,
     };

@@ -10,8 +10,10 @@ fn job(arrival_rate: f64) -> Job {
         arrival_rate,
         residence: 5.0,
         adapter_load: 0.1,
+        guess: 0.75,
         speed: 4.0 / 0.040,
         best_cached: 0.0,
+        weights: Adaptive::default(),
     }
 }
 
@@ -21,6 +23,7 @@ fn idle() -> Site {
         rates: Rates { a: 0.010, b: 20e-6, t0: 0.008, t1: 0.0002 },
         mean_service: 0.040,
         cached: 0.0,
+        is_away: false,
         pending: 0.0,
         prefills: 0.0,
         streams: 0.0,
@@ -78,6 +81,7 @@ fn work_streams_and_missing_prefixes_each_make_an_endpoint_dearer() {
         Site { others_streams: 3.0, ..idle() },
         Site { kv_usage: Some(0.95), ..idle() },
         Site { adapter: AdapterState::Absent, ..idle() },
+        Site { is_away: true, ..idle() },
     ];
     for site in dearer {
         assert!(total(&job, &site) > base, "{site:?}");
@@ -179,9 +183,12 @@ fn no_term_is_negative_or_undefined() {
                 adapter_load: other,
                 speed: value.max(1.0),
                 best_cached: other,
+                guess: 0.75,
+                weights: Adaptive::default(),
             };
             let site = Site {
                 cached: other,
+                is_away: value > other,
                 pending: value,
                 streams: other,
                 kv_usage: Some(value),

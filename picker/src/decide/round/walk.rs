@@ -14,12 +14,18 @@ use crate::ledger::{self, Load};
 use crate::ring::{Ring, Seen};
 use crate::view::table::{Ours, Table};
 
-/// Share of a prompt nobody is known to hold that counts as cached on its ring owner, when other gateways may have sent it
-/// there. Below one, since it is a guess; high enough to outweigh the noise of the cost.
-const PRIOR_CACHED: f64 = 0.75;
-
 /// Endpoints on the walk of a key where several gateways keep its prefix: the owner, and the next for when it is busy.
 const HOMES: usize = 2;
+
+/// The most there are while those before are busy.
+const MOST_HOMES: usize = 16;
+
+/// Requests at an endpoint, over the mean of all, from which it is busy. A prefix that is asked for more than two endpoints can
+/// bear needs more homes; one that merely clumps does not.
+const BUSY: f64 = 1.5;
+
+/// Share of what is known to be cached elsewhere that counts as cached on the owner.
+const GUESS_KNOWN: f64 = 0.75;
 
 /// What is known of a prompt may be a part, such as a common greeting. Below this share of the prompt, such a match does not
 /// stand against what other gateways have most likely done.
@@ -34,16 +40,17 @@ impl Round<'_> {
         self.best_cached = kept.iter().map(|i| table.beliefs[*i as usize].cached_tokens).fold(0.0, f64::max);
         let Some(key) = self.ring_key().filter(|_| self.topology.reads_prefixes()) else { return };
         if self.topology.config.affinity.gateways > 1 {
-            let homes = self.homes(key);
-            self.discount_copies(homes);
+            self.find_homes(key);
+            self.discount_copies();
             let prompt = self.view.prompt_tokens;
             let is_unknown = self.best_cached < WELL_KNOWN * prompt;
-            let guess = PRIOR_CACHED * if is_unknown { prompt } else { self.best_cached };
-            if let Some(belief) = homes[0].map(|owner| &mut self.scratch.table.beliefs[owner])
-                && belief.cached_tokens < guess
+            let guess = if is_unknown { self.view.guess * prompt } else { GUESS_KNOWN * self.best_cached };
+            if let Some(owner) = self.scratch.homes.first().map(|owner| *owner as usize)
+                && self.scratch.table.beliefs[owner].cached_tokens < guess
             {
-                belief.cached_tokens = guess;
+                self.scratch.table.beliefs[owner].cached_tokens = guess;
                 self.prior_cached = guess;
+                self.guessed = is_unknown.then_some(owner);
             }
         }
         if self.plan.walks_first {
@@ -52,7 +59,7 @@ impl Round<'_> {
     }
 
     /// Off the homes of a prefix, lets no more of it count than half of the candidates hold.
-    fn discount_copies(&mut self, homes: [Option<usize>; HOMES]) {
+    fn discount_copies(&mut self) {
         let Self { topology, scratch, request, view, .. } = self;
         let Scratch { table, matches, kept, .. } = &mut **scratch;
         let half = kept.len().div_ceil(2).max(1);
@@ -64,18 +71,35 @@ impl Round<'_> {
             request.prompt.share(*blocks as usize) * view.prompt_tokens
         };
         let holders = matches.found.iter().filter_map(|(slot, _)| topology.position(*slot));
-        for position in holders.filter(|position| !homes.contains(&Some(*position))) {
-            let cached = &mut table.beliefs[position].cached_tokens;
-            *cached = cached.min(common);
+        for position in holders {
+            let belief = &mut table.beliefs[position];
+            if belief.is_away {
+                belief.cached_tokens = belief.cached_tokens.min(common);
+            }
         }
     }
 
-    /// The first eligible endpoints on the walk of a key, its owner first.
-    fn homes(&mut self, key: u64) -> [Option<usize>; HOMES] {
+    /// Notes the homes of a prefix: the first endpoints on the walk of its key, and one more for each of them that is busy. All
+    /// gateways see about the same, since what others sent counts.
+    fn find_homes(&mut self, key: u64) {
         let Self { topology, scratch, .. } = self;
-        let Scratch { keep, seen, .. } = &mut **scratch;
-        let mut eligible = topology.ring.walk(key, seen).filter(|position| keep.is_kept(*position));
-        std::array::from_fn(|_| eligible.next())
+        let Scratch { table, keep, kept, seen, homes, .. } = &mut **scratch;
+        let mean = kept.iter().map(|i| table.busyness(*i as usize)).sum::<f64>() / kept.len() as f64;
+        let busy = (BUSY * mean).max(mean + topology.config.affinity.min_slack);
+        let mut wanted = HOMES;
+        for position in topology.ring.walk(key, seen).filter(|position| keep.is_kept(*position)) {
+            homes.push(position as u32);
+            wanted += usize::from(table.busyness(position) > busy);
+            if homes.len() >= wanted.min(MOST_HOMES) {
+                break;
+            }
+        }
+        for position in kept.iter() {
+            table.beliefs[*position as usize].is_away = true;
+        }
+        for position in homes.iter() {
+            table.beliefs[*position as usize].is_away = false;
+        }
     }
 
     fn bounds(&mut self) -> Bounds {
