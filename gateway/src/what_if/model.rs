@@ -102,17 +102,26 @@ impl Model {
     /// When something happens next.
     pub(super) fn next(&self) -> Option<u64> {
         let prefilled = self.prefilling.as_ref().map(|prefill| prefill.ends);
-        let decoded = self.decoding.peek().map(|Reverse((end, ..))| {
-            let left = (f64::from_bits(*end) - self.progress).max(0.0);
-            self.as_of.saturating_add(nanos(left * self.gap()))
-        });
-        prefilled.into_iter().chain(decoded).min()
+        prefilled.into_iter().chain(self.next_end().map(|(at, _)| at)).min()
+    }
+
+    /// When the next stream ends, and at what progress.
+    fn next_end(&self) -> Option<(u64, f64)> {
+        let Reverse((end, ..)) = self.decoding.peek()?;
+        let end = f64::from_bits(*end);
+        let left = (end - self.progress).max(0.0);
+        Some((self.as_of.saturating_add(nanos(left * self.gap())), end))
     }
 
     /// Plays all that is due, and tells what has happened.
     pub(super) fn advance(&mut self, now: u64, steps: &mut Vec<Step>) {
         while let Some(at) = self.next().filter(|at| *at <= now) {
+            let next_end = self.next_end();
             self.pass(at);
+            // What rounding left of the last token: at a progress of billions it could be more than a nanosecond adds.
+            if let Some((_, end)) = next_end.filter(|(due, _)| *due <= at) {
+                self.progress = self.progress.max(end);
+            }
             while let Some(&Reverse((end, request, tokens))) = self.decoding.peek()
                 && f64::from_bits(end) <= self.progress + ROUNDING
             {
@@ -276,6 +285,15 @@ mod tests {
         model.advance(5, &mut steps);
         assert_eq!(steps.len(), 4);
         assert_eq!(model.next(), None);
+    }
+
+    #[test]
+    fn billions_of_tokens_end_too() {
+        let mut model = Model::new(Speed { step: 3e-7, ..SPEED }, 1e9);
+        model.submit(job(1, &[], u32::MAX), 300_000_000_000_000_007);
+        model.submit(job(2, &[], u32::MAX - 1), 300_000_000_000_000_007);
+        model.submit(job(3, &[], 4_000_000_001), 300_000_000_000_000_007);
+        assert_eq!(play(&mut model).len(), 6);
     }
 
     proptest::proptest! {

@@ -199,3 +199,71 @@ fn page(model: &Model, endpoint: &Modelled) -> Facts {
         ..Facts::default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use spillway_picker::registry::Registry;
+
+    use super::*;
+    use crate::config::Pool;
+    use crate::trace::Trace;
+    use crate::what_if::{Fits, Report, modelled};
+
+    /// Conversations of three turns, each longer than the one before, at three endpoints in turn.
+    fn trace() -> Trace {
+        let mut text = String::from(r#"{"trace":{"version":1,"start":"2026-01-01T00:00:00Z"}}"#);
+        for number in 0..240_u64 {
+            let (chat, turn) = (number % 40, number / 80);
+            let blocks: String =
+                (0..4 * (turn + 1)).map(|block| format!("{:016x}", chat * 1_000 + block + 1)).collect();
+            let tokens = 256 * (turn + 1);
+            let ttft = 2_000 + 100 * tokens;
+            text += &format!(
+                "\n{{\"request\":{{\"at\":{},\"pool\":\"p\",\"model\":\"m\",\"stream\":true,\"blocks\":\"{blocks}\",\"ring\":\"{chat:016x}\",\
+                 \"bytes\":{},\"prompt\":{tokens},\"cached\":0,\"output\":11,\"endpoint\":\"http://e:{}\",\"picked\":1000,\
+                 \"ttft\":{},\"duration\":{},\"status\":200}}}}",
+                number * 30_000,
+                tokens * 4,
+                number % 3,
+                ttft + 1_000,
+                ttft + 1_000 + 10 * 5_000,
+            );
+        }
+        Trace::read(text.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn a_run_is_the_same_each_time_and_a_trace_of_the_model_is_predicted_well() {
+        let trace = trace();
+        let work = Work::of(&trace, &"p".into());
+        assert_eq!((work.asked.len(), trace.bad.count), (240, 0));
+        let fits = Fits::of(&work, |_| 0.0);
+        let there = modelled(&work, &fits, None, Some(0.0));
+        let recorded = play(&work, &there, Decider::Recorded);
+        assert!(recorded.outcomes.iter().all(|outcome| outcome.cached.abs() < 1e-9), "no cache, no hit");
+        let error = Report::new(&work, &fits, &there, &recorded).model_error.unwrap();
+        assert!(error.ttft_ratio.p90 < 0.02, "the trace is what the model says: {error:?}");
+
+        let decide = || {
+            let there = modelled(&work, &fits, None, None);
+            let decider = Decider::pool(&Pool::default(), None, &Registry::default(), &there).unwrap();
+            play(&work, &there, decider)
+        };
+        let (one, other) = (decide(), decide());
+        assert_eq!(one, other);
+        assert!(one.refused.is_empty() && one.outcomes.iter().all(|outcome| outcome.ttft.is_some()));
+        assert!(one.outcomes.iter().any(|outcome| outcome.cached > 200.0), "turns find the ones before them");
+    }
+
+    #[test]
+    fn a_limit_of_the_pool_refuses_what_comes_above_it() {
+        let trace = trace();
+        let work = Work::of(&trace, &"p".into());
+        let fits = Fits { shared: crate::what_if::Speed { prefill: 1e6, ..Default::default() }, ..Fits::default() };
+        let there = modelled(&work, &fits, None, None);
+        let mut pool = Pool::default();
+        pool.limits.in_flight = Some(5);
+        let played = play(&work, &there, Decider::pool(&pool, None, &Registry::default(), &there).unwrap());
+        assert_eq!(played.refused, BTreeMap::from([("in_flight", 235)]));
+    }
+}
