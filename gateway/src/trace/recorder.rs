@@ -221,9 +221,8 @@ impl<'a> Writer<'a> {
     fn tell<T>(&mut self, result: &std::io::Result<T>) -> bool {
         match result {
             Ok(_) if std::mem::take(&mut self.fails) => info!("the trace is written again"),
-            Ok(_) => {}
             Err(error) if !std::mem::replace(&mut self.fails, true) => error!(%error, "the trace cannot be written"),
-            Err(_) => {}
+            Ok(_) | Err(_) => {}
         }
         result.is_ok()
     }

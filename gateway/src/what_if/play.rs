@@ -13,7 +13,7 @@ use super::agenda::Agenda;
 use super::endpoints::{Modelled, cache_bytes};
 use super::model::{Job, Model, Step};
 use super::picker::Decider;
-use super::work::Work;
+use super::work::{Asked, Work};
 
 /// Tokens in a block of a modelled cache; vLLM's.
 const BLOCK_TOKENS: f64 = 16.0;
@@ -84,7 +84,7 @@ pub fn play(work: &Work<'_>, endpoints: &[Modelled], decider: Decider) -> Played
         run.agenda.add(first.leaves(), Happening::Pages);
     }
     loop {
-        let arrival = work.asked.get(run.next).map(|asked| asked.leaves());
+        let arrival = work.asked.get(run.next).map(Asked::leaves);
         match (run.agenda.next(arrival), arrival) {
             (Some((now, Happening::Pages)), _) => run.pages(now),
             (Some((now, Happening::Wake(endpoint))), _) => run.wake(endpoint, now),
@@ -178,8 +178,8 @@ impl Run<'_> {
         for (number, (model, endpoint)) in self.models.iter().zip(self.endpoints).enumerate() {
             picker.scraped(number, page(model, endpoint), now);
         }
-        let Some(arrival) = self.work.asked.get(self.next).map(|asked| asked.leaves()) else { return };
-        let last = self.work.asked.last().map_or(0, |asked| asked.leaves());
+        let Some(arrival) = self.work.asked.get(self.next).map(Asked::leaves) else { return };
+        let last = self.work.asked.last().map_or(0, Asked::leaves);
         let interval = u64::try_from(picker.scrape.as_nanos()).unwrap_or(u64::MAX).max(last / MOST_READS).max(1);
         let is_idle = self.models.iter().all(|model| model.next().is_none());
         let skipped = if is_idle { arrival.saturating_sub(now) / interval } else { 1 };
@@ -207,29 +207,38 @@ mod tests {
     use super::*;
     use crate::config::Pool;
     use crate::trace::Trace;
+    use crate::trace::line::{Line, Part, Request, VERSION};
     use crate::what_if::{Fits, Report, modelled};
 
     /// Conversations of three turns, each longer than the one before, at three endpoints in turn.
     fn trace() -> Trace {
-        let mut text = String::from(r#"{"trace":{"version":1,"start":"2026-01-01T00:00:00Z"}}"#);
+        let part = Part { version: VERSION, start: "2026-01-01T00:00:00Z".to_owned(), spillway: String::new() };
+        let mut lines = vec![Line::Trace(part)];
         for number in 0..240_u64 {
             let (chat, turn) = (number % 40, number / 80);
-            let blocks: String =
-                (0..4 * (turn + 1)).map(|block| format!("{:016x}", chat * 1_000 + block + 1)).collect();
-            let tokens = 256 * (turn + 1);
-            let ttft = 2_000 + 100 * tokens;
-            text += &format!(
-                "\n{{\"request\":{{\"at\":{},\"pool\":\"p\",\"model\":\"m\",\"stream\":true,\"blocks\":\"{blocks}\",\"ring\":\"{chat:016x}\",\
-                 \"bytes\":{},\"prompt\":{tokens},\"cached\":0,\"output\":11,\"endpoint\":\"http://e:{}\",\"picked\":1000,\
-                 \"ttft\":{},\"duration\":{},\"status\":200}}}}",
-                number * 30_000,
-                tokens * 4,
-                number % 3,
-                ttft + 1_000,
-                ttft + 1_000 + 10 * 5_000,
-            );
+            let tokens = 256 * (turn as u32 + 1);
+            let ttft = 3_000 + 100 * u64::from(tokens);
+            lines.push(Line::Request(Box::new(Request {
+                at: number * 30_000,
+                pool: "p".into(),
+                model: "m".into(),
+                stream: true,
+                blocks: (1..=4 * (turn + 1)).map(|block| chat * 1_000 + block).collect(),
+                ring: Some(chat),
+                bytes: u64::from(tokens) * 4,
+                prompt: Some(tokens),
+                cached: Some(0),
+                output: Some(11),
+                endpoint: Some(format!("http://e:{}", number % 3).into()),
+                picked: Some(1_000),
+                ttft: Some(ttft),
+                duration: ttft + 10 * 5_000,
+                status: 200,
+                ..Request::default()
+            })));
         }
-        Trace::read(text.as_bytes()).unwrap()
+        let lines: Vec<String> = lines.iter().map(|line| serde_json::to_string(line).unwrap()).collect();
+        Trace::read(lines.join("\n").as_bytes()).unwrap()
     }
 
     #[test]

@@ -34,6 +34,7 @@ fn fit_once<const N: usize>(samples: &[&([f64; N], f64)]) -> [f64; N] {
 }
 
 /// The normal equations of the coefficients in use, by elimination. One that the others say already becomes 0.
+#[expect(clippy::needless_range_loop, reason = "rows and columns, as the method has them")]
 fn solve<const N: usize>(samples: &[&([f64; N], f64)], is_used: [bool; N]) -> [f64; N] {
     let mut left = [[0.0; N]; N];
     let mut right = [0.0; N];

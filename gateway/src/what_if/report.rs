@@ -231,7 +231,9 @@ fn shares(went: impl Iterator<Item = Arc<str>>, all: &[Arc<str>]) -> BTreeMap<Ar
         *shares.entry(id).or_default() += 1.0;
     }
     let total: f64 = shares.values().sum();
-    shares.values_mut().for_each(|count| *count /= total.max(1.0));
+    for count in shares.values_mut() {
+        *count /= total.max(1.0);
+    }
     shares
 }
 
@@ -296,6 +298,9 @@ impl Report {
     }
 }
 
+/// A line of the table, by column.
+type Cell = Box<dyn Fn(&Column) -> String>;
+
 /// The columns, one line for each thing that is known of them.
 fn table(out: &mut fmt::Formatter<'_>, columns: &[Column]) -> fmt::Result {
     let ttft = |pick: fn(&Quantiles) -> f64| {
@@ -304,8 +309,7 @@ fn table(out: &mut fmt::Formatter<'_>, columns: &[Column]) -> fmt::Result {
     let share =
         |pick: fn(f64, f64) -> f64| move |column: &Column| percent(column.shares.values().copied().reduce(pick));
     let count = |count: Option<usize>| count.map_or("-".to_owned(), |count| count.to_string());
-    type Cell<'a> = Box<dyn Fn(&Column) -> String + 'a>;
-    let rows: Vec<(&str, Cell<'_>)> = vec![
+    let rows: Vec<(&str, Cell)> = vec![
         ("", Box::new(|column| column.name.clone())),
         ("policy", Box::new(|column| column.policy.clone().unwrap_or_else(|| "-".to_owned()))),
         ("hit rate", Box::new(|column| percent(column.hit_rate))),
