@@ -19,6 +19,7 @@ mod keys;
 mod models;
 mod operate;
 mod reload;
+mod replay;
 mod retry;
 mod soak;
 mod split;

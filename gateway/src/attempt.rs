@@ -237,6 +237,7 @@ fn saw_tokens(fleet: &Fleet, ctx: &mut Ctx, seen: Seen) {
     let labels = [&*target.model, &*target.pool.state.name];
     let picker = &target.pool.state.picker;
     let metrics = fleet.metrics();
+    ctx.attempt.tokens = ctx.attempt.tokens.saturating_add(seen.tokens);
     let mut later = seen.tokens;
     if seen.first_token {
         later -= 1;

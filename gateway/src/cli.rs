@@ -1,6 +1,7 @@
 //! The command line.
 
 mod key;
+mod replay;
 mod say;
 
 use std::path::PathBuf;
@@ -89,6 +90,8 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Decide a recorded trace again under other configurations, and show what would have come of it.
+    Replay(replay::Replay),
     /// Run a gateway over a simulated fleet in this process, under a light load.
     #[cfg(feature = "demo")]
     Demo {
@@ -131,6 +134,7 @@ pub fn main(registry: Registry) -> ExitCode {
         Command::Explain { config, body, path, facts, json } => {
             explain_offline(config, registry, &body, path, facts, json)
         }
+        Command::Replay(arguments) => replay::replay(&arguments, &registry),
         #[cfg(feature = "demo")]
         Command::Demo { port, quiet } => crate::demo::run(registry, port, quiet),
     };

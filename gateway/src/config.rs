@@ -21,6 +21,7 @@ mod server;
 mod shape;
 #[cfg(test)]
 mod tests;
+mod trace;
 mod tree;
 mod url;
 pub mod watch;
@@ -42,6 +43,7 @@ pub use self::pool::{
 };
 pub use self::problem::{Problem, Problems};
 pub use self::server::{Admin, Limits, Listen, Metrics, Server};
+pub use self::trace::Trace;
 pub use self::url::{EndpointUrl, Scheme};
 
 use self::cursor::Cursor;
@@ -64,6 +66,8 @@ pub struct Config {
     pub limits: Limits,
     /// Who may ask.
     pub auth: Auth,
+    /// A record of the traffic for `spillway replay`.
+    pub trace: Trace,
     /// Names that clients ask for and where each leads. Names that the endpoints list themselves need no entry here.
     pub models: Vec<Model>,
     /// The name used when a request has none. It must be listed under `models`, or in the `adapters` of a pool, unless

@@ -110,6 +110,8 @@ pub struct Attempt {
     pub summary: Option<Summary>,
     /// Where the gaps between its tokens are counted: looked up once, not with each.
     pub gaps: Option<Histogram>,
+    /// Output tokens seen in a stream.
+    pub tokens: u32,
     /// When output was last seen.
     pub last_token: Option<Instant>,
     /// Response body bytes so far.

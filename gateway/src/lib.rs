@@ -46,8 +46,10 @@ pub mod scan;
 pub mod select_target;
 pub mod split;
 pub mod surface;
+pub mod trace;
 pub mod trial;
 pub mod upstream_head;
+pub mod what_if;
 
 pub use cli::main;
 pub use spillway_picker::registry::Registry;

@@ -98,6 +98,8 @@ metrics! {
         config_reload_total["result"]
         /// Reloads of the file of API keys; `result` is applied or rejected.
         keys_reload_total["result"]
+        /// Requests for the trace file; `result` is written, or dropped where the queue was full or the file could not be written.
+        trace_records_total["result"]
     }
     histograms {
         /// Seconds from the request head to the last response byte.
@@ -138,6 +140,9 @@ impl Default for Metrics {
         }
         for result in ["applied", "rejected"] {
             metrics.keys_reload_total.with_label_values(&[result]);
+        }
+        for result in ["written", "dropped"] {
+            metrics.trace_records_total.with_label_values(&[result]);
         }
         metrics
     }

@@ -35,6 +35,7 @@ use crate::routes::shortened;
 use crate::scan::Scanner;
 use crate::select_target;
 use crate::surface::{Inspected, Surface};
+use crate::trace::Recorder;
 use crate::upstream_head;
 
 /// A client that takes nothing of its answer for this long is gone in all but name, and its endpoint's place is wanted.
@@ -46,12 +47,13 @@ pub struct Gateway {
     fleet: Arc<Fleet>,
     auth: Arc<Auth>,
     log: Arc<AccessLog>,
+    recorder: Arc<Recorder>,
 }
 
 impl Gateway {
     /// A gateway over `fleet`.
-    pub fn new(fleet: Arc<Fleet>, auth: Arc<Auth>, log: Arc<AccessLog>) -> Self {
-        Self { fleet, auth, log }
+    pub fn new(fleet: Arc<Fleet>, auth: Arc<Auth>, log: Arc<AccessLog>, recorder: Arc<Recorder>) -> Self {
+        Self { fleet, auth, log, recorder }
     }
 
     /// Reads and inspects the body, finds the target and wraps the session. `Ok(true)`: answered here.
@@ -324,7 +326,7 @@ impl ProxyHttp for Gateway {
             handle.restore(session);
         }
         attempt::finish(&self.fleet, ctx);
-        crate::record::request(&self.fleet, &self.log, session, ctx);
+        crate::record::request(&self.fleet, &self.log, &self.recorder, session, ctx);
     }
 
     /// The access log has the facts of every failure; Pingora's own lines would repeat them without.

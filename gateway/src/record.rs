@@ -1,20 +1,25 @@
-//! What is kept of a request when it is over: metrics and one line in the access log.
+//! What is kept of a request when it is over: metrics, one line in the access log and, where it is asked for, one in the
+//! trace.
 
-use std::time::SystemTime;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use pingora_proxy::Session;
 
 use crate::access_log::{AccessLog, Line};
 use crate::ctx::Ctx;
 use crate::fleet::Fleet;
+use crate::observe::Usage;
 use crate::retry::Failure;
+use crate::trace::line::Request;
+use crate::trace::{Entry, Recorder};
 use crate::trial;
 
 /// The code logged and counted for a client that left before it had an answer; nginx's convention.
 const CLIENT_GONE: u16 = 499;
 
 /// Records a request.
-pub fn request(fleet: &Fleet, log: &AccessLog, session: &Session, ctx: &Ctx) {
+pub fn request(fleet: &Fleet, log: &AccessLog, recorder: &Recorder, session: &Session, ctx: &Ctx) {
     let written = session.response_written().map(|head| head.status.as_u16());
     let status = written.filter(|_| ctx.failure != Some(Failure::ClientGone)).unwrap_or(CLIENT_GONE);
     let metrics = fleet.metrics();
@@ -53,6 +58,11 @@ pub fn request(fleet: &Fleet, log: &AccessLog, session: &Session, ctx: &Ctx) {
         (None, None) if told => Failure::Other.as_str(),
         (None, None) => "",
     };
+    if recorder.is_on()
+        && let Some(entry) = entry(ctx, usage, (status, error), duration)
+    {
+        recorder.add(entry);
+    }
     log.write(&Line {
         time: SystemTime::now(),
         request_id: &ctx.request_id,
@@ -81,6 +91,43 @@ pub fn request(fleet: &Fleet, log: &AccessLog, session: &Session, ctx: &Ctx) {
         error,
         detail,
     });
+}
+
+/// What the trace gets of a request that led to a pool.
+fn entry(ctx: &Ctx, usage: Usage, (status, error): (u16, &str), duration: Duration) -> Option<Entry> {
+    let target = ctx.target.as_ref()?;
+    // A name that nobody lists is the client's own words.
+    let model = target.sent_on.as_ref().unwrap_or(&target.model);
+    let micros = |span: Duration| u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
+    let prompt = &ctx.info.prompt;
+    let request = Request {
+        // Counted by the writer, which knows from when on.
+        at: 0,
+        pool: Arc::clone(&target.pool.state.name),
+        model: Arc::clone(ctx.info.adapter.as_ref().unwrap_or(model)),
+        adapter: ctx.info.adapter.is_some(),
+        stream: ctx.info.streams,
+        max_tokens: ctx.info.max_tokens,
+        after: None,
+        blocks: Vec::new(),
+        ring: prompt.ring_key,
+        bytes: prompt.bytes,
+        wide: prompt.wide_bytes,
+        media: prompt.media,
+        token_ids: prompt.token_ids,
+        estimate: target.pool.state.picker.estimate_tokens(prompt),
+        prompt: usage.prompt,
+        cached: usage.cached,
+        output: usage.completion.or((ctx.attempt.tokens > 0).then_some(ctx.attempt.tokens)),
+        endpoint: ctx.attempt.endpoint.as_ref().map(|endpoint| Arc::clone(&endpoint.id)),
+        attempts: if ctx.attempts > 1 { ctx.attempts } else { 0 },
+        picked: ctx.attempt.picked.map(|picked| micros(picked.saturating_duration_since(ctx.began))),
+        ttft: ctx.ttft.map(micros),
+        duration: micros(duration),
+        status,
+        error: (!error.is_empty()).then(|| error.to_owned()),
+    };
+    Some(Entry { began: ctx.began, request, prompt: Arc::clone(prompt) })
 }
 
 /// A status as text, without allocating for those that are common.

@@ -24,6 +24,7 @@ use crate::config::{self, Dns, EndpointUrl, Problem};
 use crate::dns::Resolver;
 use crate::fleet::{Fleet, Found};
 use crate::picker_config;
+use crate::trace::{self, Recorder};
 
 /// Longest wait for the addresses of new host names. A name server that takes longer must not hold up the rest of a
 /// change; the names are asked for again and again after it.
@@ -49,6 +50,7 @@ type NewKeys = Option<(PathBuf, keys::Read)>;
 pub struct Reloader {
     fleet: Arc<Fleet>,
     auth: Arc<Auth>,
+    recorder: Arc<Recorder>,
     path: PathBuf,
     started_with: config::Config,
     /// Held for the length of a reload: there is one at a time.
@@ -59,11 +61,16 @@ pub struct Reloader {
 
 impl Reloader {
     /// A reloader of `path`, whose `contents` are in force. Puts the keys they ask for in force.
-    pub fn new(fleet: Arc<Fleet>, auth: Arc<Auth>, path: PathBuf, contents: &[u8]) -> Result<Self, Vec<Problem>> {
+    pub fn new(
+        (fleet, auth, recorder): (Arc<Fleet>, Arc<Auth>, Arc<Recorder>),
+        path: PathBuf,
+        contents: &[u8],
+    ) -> Result<Self, Vec<Problem>> {
         let started_with = fleet.live().config.clone();
         let watcher = tokio::sync::Mutex::new(Watcher::new(contents));
         let new_keys = read_keys(&started_with)?;
-        let this = Self { fleet, auth, path, started_with, watcher, keys: Mutex::default(), status: Mutex::default() };
+        let (keys, status) = Default::default();
+        let this = Self { fleet, auth, recorder, path, started_with, watcher, keys, status };
         this.set_keys(new_keys);
         Ok(this)
     }
@@ -131,18 +138,19 @@ impl Reloader {
         let known = picker_config::known(self.fleet.registry());
         let (result, problems) = match config::load(contents, &known) {
             Err(problems) => ("rejected", problems.0),
-            Ok(config) => match read_keys(&config) {
+            Ok(config) => match self.prepare(&config) {
                 // The keys that are in force stay, and so does the rest: a file half applied is worse than an old one.
                 Err(problems) => ("rejected", problems),
-                Ok(keys) if config == self.fleet.live().config => {
+                Ok((keys, _)) if config == self.fleet.live().config => {
                     self.set_keys(keys);
                     ("unchanged", Vec::new())
                 }
-                Ok(keys) => {
+                Ok((keys, trace)) => {
                     let found = self.look_up(&config).await;
                     match self.fleet.apply(config, &found) {
                         Ok(()) => {
                             self.set_keys(keys);
+                            self.recorder.set(trace);
                             ("applied", Vec::new())
                         }
                         Err(error) => ("rejected", vec![whole_file(error.to_string())]),
@@ -162,6 +170,16 @@ impl Reloader {
             }
         }
         self.note(result, problems, needs_restart)
+    }
+
+    /// Reads and opens the files that a configuration names.
+    fn prepare(&self, config: &config::Config) -> Result<(NewKeys, trace::Change), Vec<Problem>> {
+        let keys = read_keys(config)?;
+        let trace = self.recorder.open(&config.trace).map_err(|error| {
+            let message = format!("{}: {error}", cannot_record(&config.trace));
+            vec![Problem { path: "trace.file".to_owned(), ..whole_file(message) }]
+        })?;
+        Ok((keys, trace))
     }
 
     /// Finds the addresses of names that come with `config`: the first request may be sent there at once.
@@ -207,6 +225,11 @@ impl Reloader {
         lock(&self.status).clone_from(&status);
         status
     }
+}
+
+/// What has failed when the file of a trace cannot be opened.
+pub fn cannot_record(trace: &config::Trace) -> String {
+    format!("cannot record a trace to {}", trace.file.as_deref().unwrap_or(std::path::Path::new("off")).display())
 }
 
 /// Reads the keys that a configuration asks for. Their problems are told as problems of the key that names the file.

@@ -24,7 +24,8 @@ use crate::fleet::Fleet;
 use crate::keeper::Keeper;
 use crate::picker_config;
 use crate::proxy::Gateway;
-use crate::reload::{ReloadService, Reloader};
+use crate::reload::{ReloadService, Reloader, cannot_record};
+use crate::trace::Recorder;
 
 /// Idle connections kept to endpoints, all together. Pingora counts them per thread; a gateway in front of 2,000
 /// endpoints wants one or two each.
@@ -76,15 +77,19 @@ pub fn serve(options: Options, beside: impl FnOnce(&mut Server)) -> anyhow::Resu
     check_ports(&server_settings)?;
     let fleet = Fleet::new(config, registry)?;
     let auth = Arc::new(Auth::default());
+    let recorder = Arc::new(Recorder::new(Arc::clone(&fleet)));
+    let trace = fleet.live().config.trace.clone();
+    recorder.set(recorder.open(&trace).with_context(|| cannot_record(&trace))?);
     let reloader = match &source {
         Source::File(path) => {
-            let reloader = Reloader::new(Arc::clone(&fleet), Arc::clone(&auth), path.clone(), &contents);
+            let shared = (Arc::clone(&fleet), Arc::clone(&auth), Arc::clone(&recorder));
+            let reloader = Reloader::new(shared, path.clone(), &contents);
             Some(Arc::new(reloader.map_err(|problems| anyhow::anyhow!("{}", Problems(problems)))?))
         }
         Source::Text(_) => None,
     };
     let log = Arc::new(AccessLog::to(access_log).context("cannot start the access log")?);
-    let gateway = Gateway::new(Arc::clone(&fleet), auth, log);
+    let gateway = Gateway::new(Arc::clone(&fleet), auth, log, recorder);
 
     let mut server = Server::new_with_opt_and_conf(None, server_conf(&server_settings));
     server.bootstrap();

@@ -73,11 +73,15 @@ impl Prompt {
     ///
     /// Multiply by the estimated tokens of the prompt to get the tokens those blocks stand for.
     pub fn share(&self, blocks: usize) -> f64 {
-        let length = self.bytes + self.token_ids * TOKEN_ID_BYTES + u64::from(self.media) * MEDIUM_BYTES;
         match blocks.min(self.blocks.len()) {
             0 => 0.0,
-            matched => (block_end(matched - 1) as f64 / length.max(1) as f64).min(1.0),
+            matched => (block_end(matched - 1) as f64 / self.length().max(1) as f64).min(1.0),
         }
+    }
+
+    /// The prompt's length in the measure of [`block_end`]: bytes of text, and what token ids and media stand for.
+    pub fn length(&self) -> u64 {
+        self.bytes + self.token_ids * TOKEN_ID_BYTES + u64::from(self.media) * MEDIUM_BYTES
     }
 }
 
