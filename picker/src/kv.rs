@@ -54,9 +54,10 @@ pub enum Change {
     Cleared,
     /// The server is another process, with an empty cache. What was in flight there is gone too.
     Restarted,
-    /// Changes may have been missed. What is tied to prompts is forgotten; what is believed stays. Also what a caller
-    /// begins with.
+    /// Changes may have been missed. What is tied to prompts is forgotten; what is believed stays.
     Lost,
+    /// What follows is told as it happens, so that it may be about requests of ours; what came before may be history.
+    Current,
 }
 
 /// What blocks were computed with, as far as the server says.

@@ -55,6 +55,8 @@ pub(crate) struct Attribution {
     /// In order of dispatch.
     open: VecDeque<Open>,
     next_id: u64,
+    /// Whether events are told as they happen.
+    is_current: bool,
     /// Times that belief was withdrawn.
     withdrawn: u64,
     attributed: u64,
@@ -64,14 +66,17 @@ pub(crate) struct Attribution {
 }
 
 impl Attribution {
-    /// Enters a request before it is sent; returns its number.
+    /// Enters a request before it is sent; returns its number. `None` while only history is told.
     pub(crate) fn dispatched(
         &mut self,
         prompt: &Arc<Prompt>,
         adapter: Option<&Arc<str>>,
         tokens: f64,
         now: Time,
-    ) -> u64 {
+    ) -> Option<u64> {
+        if !self.is_current {
+            return None;
+        }
         self.sweep(now);
         self.next_id += 1;
         if self.open.len() >= MOST_OPEN {
@@ -89,7 +94,7 @@ impl Attribution {
             run: None,
             withdrawn: self.withdrawn,
         });
-        self.next_id
+        Some(self.next_id)
     }
 
     /// Takes note of a request's end.
@@ -152,6 +157,7 @@ impl Attribution {
                 // What they made the server store may be what was missed, so what comes now is not theirs.
                 self.open.clear();
             }
+            Change::Current => self.is_current = true,
         }
     }
 

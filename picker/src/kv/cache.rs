@@ -36,7 +36,7 @@ impl Cache {
     pub(crate) fn dispatched(&self, request: &RequestInfo, tokens: impl FnOnce() -> f64, now: Time) -> Option<u64> {
         self.attribution.get()?;
         let tokens = tokens();
-        self.lock().map(|mut one| one.dispatched(&request.prompt, request.adapter.as_ref(), tokens, now))
+        self.lock().and_then(|mut one| one.dispatched(&request.prompt, request.adapter.as_ref(), tokens, now))
     }
 
     /// Takes note of the end of a request that was entered.

@@ -31,7 +31,7 @@ impl Scene {
         pool.set_endpoints(vec![EndpointSpec::new("http://a:1")], now);
         let slot = pool.endpoints()[0].slot;
         let scene = Self { pool, slot, now };
-        scene.tell(&[Change::Lost]);
+        scene.tell(&[Change::Current]);
         scene
     }
 
@@ -142,6 +142,26 @@ fn belief_ends_when_the_server_lets_go_and_no_sooner() {
         assert_eq!(scene.believed(&text), whole_in(left), "{left} blocks left");
     }
     assert_eq!(scene.standing().blocks, 0);
+}
+
+#[test]
+fn history_is_tied_to_no_request() {
+    let pool = Pool::new(PoolConfig::default(), &Registry::default()).unwrap();
+    let now = Time::from_nanos(1_000_000_000);
+    pool.set_endpoints(vec![EndpointSpec::new("http://a:1")], now);
+    let scene = Scene { slot: pool.endpoints()[0].slot, pool, now };
+    let (old, new) = (text(1, 4_096), text(2, 4_096));
+    scene.tell(&[Change::Lost]);
+    let flight = scene.send(&new);
+    scene.tell(&[stored(&old, 0), Change::Current]);
+    scene.end(flight, &new, 1);
+    assert_eq!((scene.standing().blocks, scene.standing().attributed), (64, 0));
+    // The next request continues what is known from then.
+    let longer = old.clone() + &text(3, 1_024);
+    let flight = scene.send(&longer);
+    scene.tell(&[stored(&longer, 64)]);
+    scene.end(flight, &longer, 1);
+    assert_eq!((scene.standing().attributed, scene.standing().held), (16, 20));
 }
 
 #[test]

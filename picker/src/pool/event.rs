@@ -33,7 +33,7 @@ pub enum Event<'a> {
         /// The endpoint.
         endpoint: Slot,
     },
-    /// The endpoint told how its cache changed. The first of its events begins with [`Change::Lost`].
+    /// The endpoint told how its cache changed. Nothing is tied to requests before [`Change::Current`].
     Cache {
         /// The endpoint.
         endpoint: Slot,
