@@ -165,6 +165,9 @@ impl Flight {
     pub(crate) fn on_first_token(&mut self, now: Time) {
         if self.streams && self.first_token.is_none() {
             self.first_token = Some(now);
+            if let Some(id) = self.cache_id {
+                self.endpoint.state.cache.first_token(id);
+            }
             self.window_since = now;
             self.tokens = 1;
             let (since, round_trip) = self.connected.unwrap_or((self.dispatched, Duration::ZERO));

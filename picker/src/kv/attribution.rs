@@ -97,6 +97,20 @@ impl Attribution {
         Some(self.next_id)
     }
 
+    /// The first token of a request came: its prompt has been computed, so what was stored for it is all of it.
+    pub(crate) fn first_token(&mut self, id: u64) {
+        let Ok(at) = self.open.binary_search_by_key(&id, |open| open.id) else { return };
+        let open = &mut self.open[at];
+        if let Some(run) = open.run
+            && !open.is_exact
+            && let Some(tree) = self.trees.get_mut(&run.publisher)
+        {
+            open.unmark(tree);
+            open.tokens = f64::from(run.reach);
+            open.mark(tree);
+        }
+    }
+
     /// Takes note of a request's end.
     pub(crate) fn ended(&mut self, id: u64, ended: Ended, told: &mut Told, now: Time) {
         let Ended { ran, prompt, cached, completion } = ended;

@@ -39,6 +39,13 @@ impl Cache {
         self.lock().and_then(|mut one| one.dispatched(&request.prompt, request.adapter.as_ref(), tokens, now))
     }
 
+    /// Takes note of the first token of a request that was entered.
+    pub(crate) fn first_token(&self, id: u64) {
+        if let Some(mut attribution) = self.lock() {
+            attribution.first_token(id);
+        }
+    }
+
     /// Takes note of the end of a request that was entered.
     pub(crate) fn ended(&self, id: u64, ended: Ended, now: Time) -> Told {
         let mut told = Told::default();

@@ -19,6 +19,9 @@ const TEMPLATE: f64 = 64.0;
 /// A run shorter than this is no part of a longer prompt: chunks of a prefill are far longer.
 const LEAST_CHUNK: u32 = 128;
 
+/// Number of the block of text above a run from which on that alone says whose it may be: 1 KiB of the same text.
+const LEAST_ABOVE: u32 = 3;
+
 /// Sizes that differ by less, as a logarithm, are told apart by order alone.
 const ALIKE: f64 = 0.1;
 
@@ -111,7 +114,8 @@ impl Open {
         if end > least {
             return Some(Fit::Whole { off: ((end / self.tokens.max(1.0)).ln().abs() / ALIKE) as u32 });
         }
-        (stray.end - start >= LEAST_CHUNK).then_some(Fit::Part)
+        let continues_text = above.is_some_and(|above| above.at >= LEAST_ABOVE);
+        (continues_text || stray.end - start >= LEAST_CHUNK).then_some(Fit::Part)
     }
 
     /// Whether a run of so many blocks that ends at `end` can continue this request's own.
