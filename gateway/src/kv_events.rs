@@ -17,9 +17,13 @@ use batch::{Batch, Event};
 /// full attention says when a prefix is of no more use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Group {
-    /// The first of full attention that was told of; by its number, which old servers do not give.
-    chosen: Option<Option<u64>>,
+    /// The first of full attention that was told of.
+    chosen: Option<Number>,
 }
+
+/// The number of a group, which old servers do not give.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Number(Option<u64>);
 
 impl Group {
     /// The changes that a batch means for blocks on the device, in order.
@@ -31,7 +35,7 @@ impl Group {
         match event {
             Event::Stored(stored) => {
                 let is_here = stored.is_on_device && stored.is_full_attention;
-                if !is_here || *self.chosen.get_or_insert(stored.group) != stored.group {
+                if !is_here || *self.chosen.get_or_insert(Number(stored.group)) != Number(stored.group) {
                     return None;
                 }
                 let adapter = match (stored.adapter, stored.has_adapter) {
@@ -44,7 +48,7 @@ impl Group {
             }
             Event::Removed { blocks, is_on_device, group } => {
                 // One that gives no number removes from all.
-                let is_here = is_on_device && (group.is_none() || self.chosen == Some(group));
+                let is_here = is_on_device && (group.is_none() || self.chosen == Some(Number(group)));
                 is_here.then_some(Change::Removed { blocks })
             }
             Event::Cleared => Some(Change::Cleared),

@@ -129,9 +129,7 @@ impl Publisher {
         tasks.spawn(async move {
             loop {
                 let next = match connection.receive().await {
-                    Ok(parts) => {
-                        Message::live(&parts).map(Incoming::Live).unwrap_or(Incoming::Closed(ZmtpError::Protocol))
-                    }
+                    Ok(parts) => Message::live(&parts).map_or(Incoming::Closed(ZmtpError::Protocol), Incoming::Live),
                     Err(error) => Incoming::Closed(error),
                 };
                 let is_over = matches!(next, Incoming::Closed(_));

@@ -31,7 +31,9 @@ fn packed(value: &Value) -> Vec<u8> {
             Value::String(text) => out.extend([&[0xd9, text.len() as u8][..], text.as_bytes()].concat()),
             Value::Array(items) => {
                 out.extend([&[0xdd][..], &(items.len() as u32).to_be_bytes()].concat());
-                items.iter().for_each(|item| pack(item, out));
+                for item in items {
+                    pack(item, out);
+                }
             }
             Value::Object(map) => {
                 out.extend([&[0xdf][..], &(map.len() as u32).to_be_bytes()].concat());
@@ -223,7 +225,7 @@ fn what_is_no_batch_is_an_error_and_costs_little() {
         assert_eq!(batch::decode(bytes), Err(error), "{}", bytes.escape_ascii());
     }
     // As deep as it is long.
-    let deep = [&[0x92, 0, 0x91][..], &[0x91; 1 << 20], &[0xc0]].concat();
+    let deep = [&[0x92, 0, 0x91][..], &vec![0x91; 1 << 20], &[0xc0]].concat();
     assert_eq!(batch::decode(&deep).unwrap().skipped, 1);
 }
 

@@ -74,7 +74,9 @@ impl Packer {
 
     fn integers<T: Copy + Into<u64>>(&mut self, numbers: &[T]) {
         self.array(numbers.len());
-        numbers.iter().for_each(|number| self.integer((*number).into()));
+        for number in numbers {
+            self.integer((*number).into());
+        }
     }
 
     fn text(&mut self, text: &str) {
