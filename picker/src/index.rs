@@ -214,7 +214,9 @@ impl Index {
         if let Some(record) = of_use.into_iter().find(|record| record.tail() == place.hash) {
             *record = above;
         } else {
-            queue.records.insert(first, above);
+            // Behind the rest of the use, which is deeper and goes first.
+            let behind = queue.records.partition_point(|record| record.stamp() <= stamp);
+            queue.records.insert(behind, above);
             self.bytes.fetch_add(RECORD_BYTES, Ordering::Relaxed);
         }
         true

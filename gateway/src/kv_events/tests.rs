@@ -2,4 +2,5 @@
 
 mod batches;
 mod order;
+mod peers;
 mod sources;

@@ -17,8 +17,8 @@ use tokio::net::TcpStream;
 
 use frame::{COMMAND, GREETING_BYTES, Header, MORE};
 
-/// Longest message, in bytes, all frames together: a batch that stores half a million tokens.
-const LONGEST: u64 = 16 << 20;
+/// Longest message, in bytes, all frames together: a batch that stores half a million tokens, far more than one step computes.
+const LONGEST: u64 = 4 << 20;
 
 /// Most frames of a message.
 const MOST_FRAMES: usize = 16;

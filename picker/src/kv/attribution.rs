@@ -105,9 +105,7 @@ impl Attribution {
             && !open.is_exact
             && let Some(tree) = self.trees.get_mut(&run.publisher)
         {
-            open.unmark(tree);
-            open.tokens = f64::from(run.reach);
-            open.mark(tree);
+            open.count(f64::from(run.reach), tree);
         }
     }
 
@@ -126,14 +124,14 @@ impl Attribution {
         if let Some(run) = open.run
             && let Some(tree) = self.trees.get_mut(&run.publisher)
         {
-            open.unmark(tree);
             if let Some(prompt) = prompt {
-                (open.tokens, open.is_exact) = (f64::from(prompt), true);
+                open.is_exact = true;
+                open.count(f64::from(prompt), tree);
             }
             if open.is_plausible(false) {
-                open.mark(tree);
                 restore(open, tree, self.withdrawn, told);
             } else {
+                open.unmark(tree);
                 self.mismatched += 1;
                 self.open.remove(at);
             }
@@ -197,7 +195,7 @@ impl Attribution {
         let Change::Stored { blocks, parent, block_tokens, adapter } = change else { return };
         self.sweep(now);
         let tree = self.trees.entry(publisher).or_default();
-        let start = tree.depth_below(*parent).filter(|_| *block_tokens > 0 && !tree.is_full());
+        let start = tree.depth_below(*parent).filter(|_| *block_tokens > 0 && tree.has_room(blocks.len()));
         let (Some(start), Some(tip)) = (start, blocks.last()) else {
             self.unattributed += blocks.len() as u64;
             return;

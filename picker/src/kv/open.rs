@@ -102,8 +102,8 @@ impl Open {
         }
         // The server would have taken from its cache what it has.
         let slack = f64::from(block_tokens).max(TEMPLATE);
-        let next = (0..self.prompt.blocks.len()).find(|at| self.end_of(*at) > f64::from(start) + slack);
-        if next.is_some_and(|at| tree.holds(self.prompt.blocks[at])) {
+        let next = self.first_ending_after(f64::from(start) + slack);
+        if self.prompt.blocks.get(next).is_some_and(|text| tree.holds(*text)) {
             return None;
         }
         let (end, block) = (f64::from(end), f64::from(block_tokens));
@@ -132,6 +132,16 @@ impl Open {
 
     fn most_tokens(&self) -> f64 {
         if self.is_exact { self.tokens } else { self.tokens * MOST_SHARE + TEMPLATE }
+    }
+
+    /// The first block of the prompt's text that ends after so many tokens; past its end if none does.
+    fn first_ending_after(&self, tokens: f64) -> usize {
+        let (mut low, mut high) = (0, self.prompt.blocks.len());
+        while low < high {
+            let middle = usize::midpoint(low, high);
+            if self.end_of(middle) > tokens { high = middle } else { low = middle + 1 }
+        }
+        low
     }
 
     /// Where a block of the prompt's text ends, in tokens.
@@ -175,6 +185,18 @@ impl Open {
             }
             next = parent;
         }
+    }
+
+    /// Takes a better count of the prompt's tokens, and lays the text anew if that makes a difference.
+    pub(super) fn count(&mut self, tokens: f64, tree: &mut Tree) {
+        let slack = self.run.map_or(0.0, |run| f64::from(run.block_tokens));
+        if (self.tokens - tokens).abs() <= slack {
+            self.tokens = tokens;
+            return;
+        }
+        self.unmark(tree);
+        self.tokens = tokens;
+        self.mark(tree);
     }
 
     /// Takes back what [`mark`](Self::mark) did to the blocks of its own.

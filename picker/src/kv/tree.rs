@@ -52,8 +52,9 @@ impl Tree {
         self.by_text.len()
     }
 
-    pub(super) fn is_full(&self) -> bool {
-        self.nodes.len() >= MOST
+    /// Whether there is room for so many blocks more.
+    pub(super) fn has_room(&self, blocks: usize) -> bool {
+        self.nodes.len() + blocks <= MOST
     }
 
     pub(super) fn node(&self, block: u64) -> Option<&Node> {

@@ -35,7 +35,7 @@ const REPLAY_SILENCE: Duration = Duration::from_secs(2);
 const REPLAY: Duration = Duration::from_secs(20);
 
 /// Messages read and not yet applied.
-const QUEUE: usize = 64;
+const QUEUE: usize = 16;
 
 /// What the tasks under a publisher report.
 enum Incoming {
