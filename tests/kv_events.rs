@@ -177,6 +177,30 @@ async fn a_publisher_that_says_nothing_harms_nobody() {
 }
 
 #[tokio::test]
+async fn a_reload_turns_them_on_and_off() {
+    let sims = [told("a", 4_097).await];
+    let gateway = Gateway::start(&config_for(&sims)).await;
+    gateway.post(CHAT, prompt(1, 8_000)).await.expect(200);
+    gateway.rewrite(&followed(&sims));
+    gateway.admin(Method::POST, "/reload", "").await.expect(200);
+    following(&gateway, 1).await;
+    eventually("what was there before is replayed", async || {
+        (gateway.metric("spillway_endpoint_kv_stored_blocks", &[]).await > 50.0).then_some(())
+    })
+    .await;
+    assert_eq!(gateway.metric("spillway_endpoint_kv_held_blocks", &[]).await, 0.0, "history is nobody's");
+    gateway.post(CHAT, prompt(2, 8_000)).await.expect(200);
+    held(&gateway, 30.0).await;
+    gateway.rewrite(&config_for(&sims));
+    gateway.admin(Method::POST, "/reload", "").await.expect(200);
+    eventually("nothing is held as a fact any more", async || {
+        (gateway.metric("spillway_endpoint_kv_stored_blocks", &[]).await == 0.0).then_some(())
+    })
+    .await;
+    assert!(believed(&gateway, &sims[0], &prompt(2, 8_000)).await > 1_000.0, "but believed");
+}
+
+#[tokio::test]
 async fn conversations_and_bursts_are_attributed() {
     let sims = [told("a", 16_385).await];
     let gateway = Gateway::start(&followed(&sims)).await;

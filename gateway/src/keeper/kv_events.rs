@@ -85,18 +85,21 @@ impl Follower {
 
     /// Where the endpoint says it publishes; `None` when it says nothing.
     async fn ask(&self, address: &Address) -> Option<Vec<Source>> {
-        let mut is_answered = false;
+        let mut knows_neither = true;
         for (path, read) in [("/kv_event_sources", source::vllm as fn(&[u8]) -> _), ("/server_info", source::sglang)] {
-            let Ok(page) = self.fetcher.get(address, path, "application/json", ANSWER).await else { continue };
-            is_answered |= (400..500).contains(&page.status);
+            let Ok(page) = self.fetcher.get(address, path, "application/json", ANSWER).await else {
+                knows_neither = false;
+                continue;
+            };
+            knows_neither &= (400..500).contains(&page.status);
             if page.status == 200
                 && let Some(sources) = read(&page.body)
             {
                 return Some(sources);
             }
         }
-        // Both are unknown to it: it is there, and has no events.
-        is_answered.then(Vec::new)
+        // It is there, and has no events.
+        knows_neither.then(Vec::new)
     }
 }
 
