@@ -93,12 +93,15 @@ const WORDS: &[&str] = &[
     "é",
     "\u{1F600}",
     "\0",
+    "BlockStored",
+    "block_hashes",
+    "GPU",
 ];
 
 fn corpus() -> Vec<Vec<u8>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut corpus: Vec<Vec<u8>> = BODIES.iter().map(|body| body.as_bytes().to_vec()).collect();
-    for folder in ["fixtures", "fixtures/pages", "../conf", "../conf/examples"] {
+    for folder in ["fixtures", "fixtures/pages", "fixtures/kv-events", "../conf", "../conf/examples"] {
         let mut files: Vec<_> =
             std::fs::read_dir(root.join(folder)).unwrap().map(|entry| entry.unwrap().path()).collect();
         // The order of a directory differs between machines, and a seed must mean the same everywhere.
@@ -195,6 +198,11 @@ fn response_bodies() {
 #[test]
 fn metrics_pages_and_model_lists() {
     feed("engine", spillway::engine::fuzz);
+}
+
+#[test]
+fn kv_events() {
+    feed("kv_events", spillway::kv_events::fuzz);
 }
 
 #[test]

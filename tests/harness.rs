@@ -30,6 +30,7 @@ pub(crate) use bodies::{chat, hash, json_of_size, noise, streamed};
 pub(crate) use client::{Answer, Client, ReqBody, chunked, get, post, request};
 pub(crate) use config::{Config, ENDPOINT_HTTP, config_for};
 pub(crate) use dns::{NameServer, Says};
+pub(crate) use fetch::fetch;
 pub(crate) use full::Full;
 pub(crate) use gateway::Gateway;
 pub(crate) use scripted::{Call, Scripted};

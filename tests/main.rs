@@ -16,6 +16,7 @@ mod explain;
 mod facts;
 mod harness;
 mod keys;
+mod kv_events;
 mod models;
 mod operate;
 mod reload;

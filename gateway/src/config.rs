@@ -11,6 +11,7 @@ mod auth;
 mod cursor;
 pub mod diff;
 mod dns;
+mod events;
 mod field;
 mod form;
 mod meaning;
@@ -36,6 +37,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 pub use self::auth::{Auth, KeyEntry, KeyFile, keys_schema_json, load_keys};
 pub use self::dns::{Dns, Records};
+pub use self::events::{EventPorts, Events};
 pub use self::model::{Arm, Model, Sticky};
 pub use self::pool::{
     Affinity, Custom, Endpoint, Engine, Health, Policies, Policy, Pool, PoolLimits, Retries, Scrape, Select, Timeouts,

@@ -6,6 +6,7 @@
 
 mod discovery;
 mod health;
+mod kv_events;
 mod pace;
 mod page_path;
 mod scrape;
@@ -21,6 +22,7 @@ use pingora_core::services::background::BackgroundService;
 use spillway_picker::pool::Slot;
 use tokio::task::JoinSet;
 
+use crate::config;
 use crate::fetch::Fetcher;
 use crate::fleet::{Fleet, LivePool};
 
@@ -83,6 +85,8 @@ struct Running {
     pool: Arc<LivePool>,
     /// One per endpoint.
     readers: HashMap<Slot, JoinSet<()>>,
+    /// One per endpoint whose KV events are followed.
+    followers: HashMap<Slot, JoinSet<()>>,
     looks: Arc<scrape::Looks>,
     /// Waits for the first look at every endpoint.
     first_look: JoinSet<()>,
@@ -104,8 +108,15 @@ impl Running {
             state.looked.store(true, Ordering::Relaxed);
         });
         let looks = Arc::new(scrape::Looks::new());
-        let mut this =
-            Self { pool, readers: HashMap::new(), looks, first_look, has_endpoints: false, _lasting: lasting };
+        let mut this = Self {
+            pool,
+            readers: HashMap::new(),
+            followers: HashMap::new(),
+            looks,
+            first_look,
+            has_endpoints: false,
+            _lasting: lasting,
+        };
         this.read(keeper);
         this
     }
@@ -118,8 +129,11 @@ impl Running {
             self.readers.clear();
             self.looks = Arc::new(scrape::Looks::new());
             self.has_endpoints = false;
-            self.pool = Arc::clone(pool);
         }
+        if events(new) != events(old) {
+            self.followers.clear();
+        }
+        self.pool = Arc::clone(pool);
         self.read(keeper);
     }
 
@@ -144,6 +158,22 @@ impl Running {
                 reader
             });
         }
+        self.followers.retain(|slot, _| slots.contains(slot));
+        if let Some(events) = events(&self.pool.settings) {
+            for endpoint in endpoints.iter() {
+                self.followers.entry(endpoint.slot).or_insert_with(|| {
+                    let follower = kv_events::Follower {
+                        fleet: Arc::clone(&keeper.fleet),
+                        fetcher: Arc::clone(&keeper.fetcher),
+                        pool: Arc::clone(&self.pool),
+                        endpoint: Arc::clone(endpoint),
+                    };
+                    let mut task = JoinSet::new();
+                    task.spawn(follower.run(events.clone()));
+                    task
+                });
+            }
+        }
         if !endpoints.is_empty() && !self.has_endpoints {
             self.has_endpoints = true;
             let (state, looks) = (Arc::clone(&self.pool.state), Arc::clone(&self.looks));
@@ -153,4 +183,9 @@ impl Running {
             });
         }
     }
+}
+
+/// Where the pool's endpoints tell their KV events, if that is to be followed.
+fn events(settings: &config::Pool) -> Option<&config::Events> {
+    settings.affinity.as_ref()?.events.as_ref()
 }

@@ -27,6 +27,7 @@ pub mod fetch;
 pub mod fleet;
 pub mod intake;
 pub mod keeper;
+pub mod kv_events;
 mod lanes;
 pub mod metrics;
 pub mod models_list;

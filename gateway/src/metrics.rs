@@ -92,6 +92,10 @@ metrics! {
         broken_streams_total["pool", "endpoint"]
         /// Metrics pages that could not be fetched or read.
         scrape_errors_total["pool", "endpoint"]
+        /// KV events of the endpoint: batches applied, gaps between them, losses of batches for good, stored and removed blocks, clears, restarts of its process, events of unknown type skipped, undecodable batches.
+        kv_events_total["pool", "endpoint", "what"]
+        /// Replays of KV events that were missed or sent before; `result` is filled or failed.
+        kv_event_replays_total["pool", "endpoint", "result"]
         /// Looks at DNS that found no endpoint of the pool; those known stay.
         discovery_errors_total["pool"]
         /// Configuration reloads; `result` is applied, rejected or unchanged.
@@ -172,6 +176,9 @@ impl Metrics {
         }
         for family in [&self.broken_streams_total, &self.scrape_errors_total] {
             let _ = family.remove_label_values(&[pool, endpoint]);
+        }
+        for family in [&self.kv_events_total, &self.kv_event_replays_total] {
+            forget(family, &[("pool", pool), ("endpoint", endpoint)]);
         }
     }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::index::{Claim, Index};
+use crate::kv::Ended;
 use crate::pool::state::Dispatch;
 use crate::pool::topology::Topology;
 use crate::pool::{Endpoint, Outcome, Pool};
@@ -29,6 +30,8 @@ pub struct Flight {
     endpoint: Arc<Endpoint>,
     index: Arc<Index>,
     claim: Option<Claim>,
+    /// Its number among those that KV events may be about.
+    cache_id: Option<u64>,
     prompt: Arc<Prompt>,
     adapter: Option<Arc<str>>,
     model: Arc<str>,
@@ -56,6 +59,8 @@ pub struct Flight {
     /// Output tokens seen.
     tokens: u32,
     completion: Option<u32>,
+    /// Tokens of the prompt, and of them from the cache, when the server has said.
+    counted: (Option<u32>, Option<u32>),
     /// When and how it ended, once the caller has said.
     ended: Option<(Time, Outcome)>,
 }
@@ -100,12 +105,18 @@ impl Flight {
         let dispatch = Dispatch { size, service, ttft, streams: request.streams, adapter, uncached, output };
         let ticket = endpoint.state.dispatched(&dispatch, now);
         let has_blocks = topology.reads_prefixes() && !request.prompt.blocks.is_empty();
+        let cache_id = endpoint.state.cache.dispatched(
+            request,
+            || pool.tally.tokens(&request.prompt, topology.config.media_tokens),
+            now,
+        );
         let claim = has_blocks.then(|| topology.index.insert(endpoint.slot, &request.prompt.blocks));
         Self {
             pool: pool.clone(),
             endpoint: endpoint.clone(),
             index: topology.index.clone(),
             claim,
+            cache_id,
             prompt: request.prompt.clone(),
             adapter: request.adapter.clone(),
             model: request.model.clone(),
@@ -125,6 +136,7 @@ impl Flight {
             window_since: now,
             tokens: 0,
             completion: None,
+            counted: (None, None),
             ended: None,
         }
     }
@@ -156,6 +168,9 @@ impl Flight {
     pub(crate) fn on_first_token(&mut self, now: Time) {
         if self.streams && self.first_token.is_none() {
             self.first_token = Some(now);
+            if let Some(id) = self.cache_id {
+                self.endpoint.state.cache.first_token(id);
+            }
             self.window_since = now;
             self.tokens = 1;
             let (since, round_trip) = self.connected.unwrap_or((self.dispatched, Duration::ZERO));
@@ -185,6 +200,7 @@ impl Flight {
         self.completion = completion.or(self.completion);
         let Some(prompt) = prompt.filter(|prompt| *prompt > 0) else { return };
         self.pool.tally.counted(&self.prompt, prompt);
+        self.counted = (Some(prompt), cached.map(|cached| cached.min(prompt)));
         if let Some(cached) = cached {
             let cached = cached.min(prompt);
             self.uncached = f64::from(prompt - cached);
@@ -251,6 +267,17 @@ impl Drop for Flight {
             && !completed
         {
             self.index.undo(claim);
+        }
+        if let Some(id) = self.cache_id {
+            let is_refused = matches!(outcome, Outcome::ConnectFailed | Outcome::Status(_));
+            let ended = Ended {
+                ran: self.first_token.is_some() || !is_refused,
+                prompt: self.counted.0,
+                cached: self.counted.1,
+                completion: self.completion,
+            };
+            // After the claim was undone: what is there as a fact is believed all the same.
+            self.endpoint.state.cache.ended(id, ended, now).reach(&self.index, self.endpoint.slot);
         }
     }
 }

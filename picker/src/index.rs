@@ -73,6 +73,26 @@ impl Claim {
     }
 }
 
+/// Where one block of a chain is found again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Place {
+    hash: u64,
+    home: u8,
+}
+
+impl Place {
+    /// The place of block number `at` of a chain; `None` past its end.
+    pub fn of(blocks: &[u64], at: usize) -> Option<Self> {
+        let hash = *blocks.get(at)?;
+        Some(Self { hash, home: Shard::home(blocks[at / SEGMENT * SEGMENT]) })
+    }
+
+    /// The block's hash.
+    pub fn hash(self) -> u64 {
+        self.hash
+    }
+}
+
 /// How far a record is taken back.
 #[derive(Clone, Copy)]
 struct Limit {
@@ -159,6 +179,47 @@ impl Index {
         if record.stamp() > account.floor() {
             account.take(&mut queue, released.units);
         }
+    }
+
+    /// Ends the belief that the endpoint holds one block: the server said that it let go of it. What follows the block in
+    /// its chains is then not found either. Returns whether it was believed.
+    pub fn withdraw(&self, slot: Slot, place: Place) -> bool {
+        let Some((number, account)) = self.known(slot) else {
+            return false;
+        };
+        let mut shard = self.shards[usize::from(place.home)].write().unwrap_or_else(PoisonError::into_inner);
+        let stamp = shard.get(place.hash).and_then(|node| node.holders.stamp(number));
+        // What was forgotten is cleaned up by its own record, which must find its chain whole.
+        let Some(stamp) = stamp.filter(|stamp| *stamp > account.floor()) else {
+            return false;
+        };
+        let Some(left) = shard.release(place.hash, number, stamp) else {
+            return false;
+        };
+        drop(shard);
+        self.bytes.fetch_sub(left.freed_bytes, Ordering::Relaxed);
+        // The blocks above of the same use need a record to be evicted by, since that of their chain ends here.
+        let above = Record::new(left.parent, stamp, left.parent_home);
+        let above = (left.parent != 0 && self.owns(number, above)).then_some(above);
+        let mut queue = account.lock();
+        if stamp <= account.floor() {
+            drop(queue);
+            self.bury_records(number, above.into_iter().collect());
+            return true;
+        }
+        account.take(&mut queue, u64::from(left.units));
+        let Some(above) = above else { return true };
+        let first = queue.records.partition_point(|record| record.stamp() < stamp);
+        let of_use = queue.records.range_mut(first..).take_while(|record| record.stamp() == stamp);
+        if let Some(record) = of_use.into_iter().find(|record| record.tail() == place.hash) {
+            *record = above;
+        } else {
+            // Behind the rest of the use, which is deeper and goes first.
+            let behind = queue.records.partition_point(|record| record.stamp() <= stamp);
+            queue.records.insert(behind, above);
+            self.bytes.fetch_add(RECORD_BYTES, Ordering::Relaxed);
+        }
+        true
     }
 
     /// Finds who is believed to hold the start of a chain, and how many leading blocks of it.

@@ -31,6 +31,7 @@ pub mod filter;
 pub mod flight;
 mod health;
 pub mod index;
+pub mod kv;
 pub mod learn;
 mod ledger;
 mod policy;

@@ -166,6 +166,13 @@ impl Pool {
                     // It was away: most likely another process, with an empty cache.
                     topology.index.forget(endpoint.slot);
                     endpoint.state.restarted();
+                    endpoint.state.cache.forget();
+                }
+            }
+            Event::Cache { endpoint, rank, changes } => {
+                let topology = self.topology.load();
+                if let Some(endpoint) = topology.endpoint(endpoint) {
+                    endpoint.state.cache.changed(rank, changes, &topology.index, endpoint.slot, now);
                 }
             }
             Event::Drain { endpoint, draining } => {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use proptest::prelude::*;
-use spillway_picker::index::{Claim, Index, Matches};
+use spillway_picker::index::{Claim, Index, Matches, Place};
 use spillway_picker::pool::Slot;
 
 /// Endpoints in play.
@@ -148,6 +148,48 @@ proptest! {
                     );
                 }
                 prop_assert!(matches.found.iter().all(|(_, blocks)| *blocks > 0), "{:?}", matches.found);
+            }
+        }
+    }
+
+    #[test]
+    fn what_servers_let_go_of_is_gone_and_the_rest_still_goes_in_order(
+        events in prop::collection::vec((0_u8..10, 0..SLOTS, paths(), any::<prop::sample::Index>()), 1..60),
+        asked in prop::collection::vec(paths(), 8),
+    ) {
+        let index = Index::new(1 << 30);
+        let mut model = Model::default();
+        let mut matches = Matches::default();
+        for endpoint in 0..SLOTS {
+            index.set_capacity(slot(endpoint), ROOM as u64 * 256);
+        }
+        for (kind, endpoint, path, which) in events {
+            let blocks = path.blocks();
+            match kind {
+                0..5 => {
+                    let claim = index.insert(slot(endpoint), &blocks);
+                    model.insert(endpoint, &blocks, claim);
+                }
+                5..9 if !blocks.is_empty() => {
+                    let at = which.index(blocks.len());
+                    let was_held = model.held[endpoint].remove(&blocks[at]).is_some();
+                    prop_assert_eq!(index.withdraw(slot(endpoint), Place::of(&blocks, at).unwrap()), was_held);
+                }
+                5..9 => {}
+                _ => {
+                    index.forget(slot(endpoint));
+                    model.held[endpoint].clear();
+                }
+            }
+            for endpoint in 0..SLOTS {
+                prop_assert_eq!(index.held_bytes(slot(endpoint)), model.held[endpoint].len() as u64 * 256);
+            }
+            for path in &asked {
+                let blocks = path.blocks();
+                index.matches(&blocks, &mut matches);
+                for endpoint in 0..SLOTS {
+                    prop_assert_eq!(matches.blocks(slot(endpoint)), model.leading(endpoint, &blocks));
+                }
             }
         }
     }

@@ -8,7 +8,7 @@ use http::{Method, Request};
 use super::client::{Answer, Client, ReqBody, request};
 
 /// Sends a request and returns its answer, or why there was none.
-pub(super) async fn fetch(
+pub(crate) async fn fetch(
     address: SocketAddr,
     method: Method,
     path: &str,

@@ -42,6 +42,21 @@ pub const FAMILIES: &[(&str, &[&str], &str)] = &[
         &["pool", "endpoint"],
         "Predicted prefill work sent by this gateway and not yet at its first token.",
     ),
+    (
+        "spillway_endpoint_kv_stored_blocks",
+        &["pool", "endpoint"],
+        "Blocks in the endpoint's cache as its KV events tell; only with affinity.events.",
+    ),
+    (
+        "spillway_endpoint_kv_held_blocks",
+        &["pool", "endpoint"],
+        "Blocks of prompts sent by this gateway that the endpoint holds as its KV events tell, and not by our guess.",
+    ),
+    (
+        "spillway_endpoint_kv_attributed_ratio",
+        &["pool", "endpoint"],
+        "Share of the stored blocks told of that could be attributed to requests of this gateway, 0 to 1.",
+    ),
     ("spillway_body_memory_bytes", &[], "Request bodies held in memory."),
     ("spillway_active_requests", &[], "Requests being served, from their head to their last byte."),
     ("spillway_config_hash", &[], "Hash of the configuration in force; equal on gateways with equal configuration."),
@@ -87,6 +102,13 @@ pub(super) fn gather(fleet: &Fleet) -> Vec<MetricFamily> {
                 ("spillway_endpoint_kv_usage_ratio", one.kv_usage),
                 ("spillway_endpoint_pending_prefill_seconds", Some(one.pending_seconds)),
             ];
+            let kv = one.kv_events;
+            let attributed = kv.map(|kv| kv.attributed as f64 / (kv.attributed + kv.unattributed) as f64);
+            let facts = facts.into_iter().chain([
+                ("spillway_endpoint_kv_stored_blocks", kv.map(|kv| kv.blocks as f64)),
+                ("spillway_endpoint_kv_held_blocks", kv.map(|kv| kv.held as f64)),
+                ("spillway_endpoint_kv_attributed_ratio", attributed.filter(|ratio| !ratio.is_nan())),
+            ]);
             for (name, value) in facts {
                 if let Some(value) = value {
                     set(name, &labels, value);

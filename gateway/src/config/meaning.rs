@@ -30,6 +30,7 @@ pub(super) fn check(root: &Cursor<'_>, known: &Known, problems: &mut Vec<Problem
         super::dns::check(&pool, problems);
         policies(&pool, known, problems);
         affinity(&pool, problems);
+        super::events::check(&pool, problems);
     }
 }
 

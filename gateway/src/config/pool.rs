@@ -9,6 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::dns::Dns;
+use super::events::Events;
 use super::field;
 use super::url::EndpointUrl;
 
@@ -272,6 +273,10 @@ pub struct Affinity {
     #[serde(with = "field::size")]
     #[schemars(schema_with = "field::bytes", extend("minimum" = 1_048_576))]
     pub index_memory: u64,
+    /// Whether endpoints' KV events are followed, so that what is believed of their caches ends when it is no longer so.
+    #[serde(with = "field::off")]
+    #[schemars(schema_with = "events_or_off")]
+    pub events: Option<Events>,
     /// A request header that names a session: its value is the ring key instead of the prompt's start. Lower case here, any
     /// in the file.
     #[serde(with = "field::off_header")]
@@ -294,6 +299,7 @@ impl Default for Affinity {
             concurrency: None,
             // Some millions of blocks: the caches of a few hundred endpoints.
             index_memory: 256 << 20,
+            events: None,
             session_header: None,
         }
     }
@@ -301,6 +307,10 @@ impl Default for Affinity {
 
 fn affinity_or_off(generator: &mut SchemaGenerator) -> Schema {
     field::or_off(&generator.subschema_for::<Affinity>())
+}
+
+fn events_or_off(generator: &mut SchemaGenerator) -> Schema {
+    field::or_off(&generator.subschema_for::<Events>())
 }
 
 /// What a pool may have in flight.

@@ -1,6 +1,7 @@
 //! What a person who writes a file sees: its defaults, its problems, its reference.
 
 mod damage;
+mod events;
 mod reference;
 
 use super::*;

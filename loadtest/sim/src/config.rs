@@ -58,6 +58,8 @@ pub struct Config {
     pub idle_timeout: Option<Duration>,
     /// Largest request body in bytes; more is refused with 413.
     pub max_body_bytes: usize,
+    /// Publishes KV events here, and replays at the next port (`--kv-events-config`); 0 takes two free ones.
+    pub kv_events_port: Option<u16>,
     /// Waiting sequences beyond which requests are refused with 503 (`--max-num-queued-reqs`).
     pub max_queued: Option<usize>,
 }
@@ -83,6 +85,7 @@ impl Default for Config {
             scale_out: false,
             idle_timeout: Some(Duration::from_secs(5)),
             max_body_bytes: 128 << 20,
+            kv_events_port: None,
             max_queued: None,
         }
     }

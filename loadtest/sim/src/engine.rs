@@ -5,6 +5,7 @@
 //! behind HTTP with the same arrivals are the same run.
 
 mod blocks;
+mod change;
 mod config;
 mod hash;
 mod histogram;
@@ -24,6 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use blocks::Blocks;
+pub use change::CacheChange;
 pub use config::{Config, Speed};
 pub use hash::{mix, mix_bytes};
 pub use histogram::Histogram;
@@ -232,11 +234,30 @@ impl Engine {
         let seed = self.noise.u64(..);
         let fresh = Self::new(self.config.clone(), seed);
         let old = std::mem::replace(self, fresh);
+        if old.blocks.is_recording() {
+            self.blocks.record();
+        }
         self.pace = old.pace;
         self.pace.restart();
         self.clock = old.clock;
         self.seen = old.seen;
         self.next_id = old.next_id;
+    }
+
+    /// From here on keeps what changes in the cache, for [`take_changes`](Self::take_changes).
+    pub fn record_changes(&mut self) {
+        self.blocks.record();
+    }
+
+    /// What has changed in the cache since it was last asked. Nothing while a clear is all there is: real engines tell of
+    /// it with the step that follows.
+    pub fn take_changes(&mut self) -> Vec<CacheChange> {
+        self.blocks.take_changes()
+    }
+
+    /// Empties the prefix cache; false, and nothing done, while a sequence has blocks.
+    pub fn clear_cache(&mut self) -> bool {
+        self.blocks.clear()
     }
 
     /// How many tokens of a live sequence the cache holds at this moment. Reserves nothing; 0 when it is not known.

@@ -10,6 +10,7 @@ mod broken;
 mod connection;
 mod driver;
 mod exchange;
+mod kv_events;
 mod listen;
 mod metrics;
 mod models;

@@ -77,6 +77,9 @@ struct Arguments {
     /// LoRA slots.
     #[arg(long)]
     max_loras: Option<usize>,
+    /// Port of KV events; replays are at the next one. 0 takes free ones.
+    #[arg(long)]
+    kv_events_port: Option<u16>,
     /// Waiting sequences beyond which requests get 503.
     #[arg(long)]
     max_queued: Option<usize>,
@@ -120,6 +123,7 @@ impl Arguments {
             hold_head: self.hold_head,
             prompt_tokens_details: !self.no_prompt_tokens_details,
             scale_out: self.enable_scale_out,
+            kv_events_port: self.kv_events_port,
             max_queued: self.max_queued,
             ..usual
         };

@@ -310,3 +310,43 @@ fn nothing_leaks_when_threads_claim_undo_and_forget_the_same_chains() {
     let left: usize = index.shards.iter().map(|shard| shard.read().map_or(0, |shard| shard.len())).sum();
     assert_eq!(left, 0, "blocks left without an owner");
 }
+
+#[test]
+fn a_block_that_the_server_let_go_of_ends_the_belief_there_and_leaves_the_rest_to_be_evicted() {
+    let index = index();
+    let blocks = chain(1, 40);
+    index.insert(slot(0), &blocks);
+    index.insert(slot(1), &blocks);
+    let place = |at| Place::of(&blocks, at).unwrap();
+    for at in (20..40).rev() {
+        assert!(index.withdraw(slot(0), place(at)));
+        assert!(!index.withdraw(slot(0), place(at)), "once");
+    }
+    assert_eq!(found(&index, &blocks), [(0, 20), (1, 40)]);
+    assert_eq!(index.held_bytes(slot(0)), 20 * UNIT_BYTES);
+    assert!(index.withdraw(slot(0), place(5)), "in the middle");
+    assert_eq!(found(&index, &blocks), [(0, 5), (1, 40)]);
+    // What is left is all found by eviction.
+    give_room_for(&index, slot(0), 0);
+    index.insert(slot(0), &chain(2, 1));
+    assert_eq!(found(&index, &blocks), [(1, 40)]);
+    assert_eq!(index.held_bytes(slot(0)), 0);
+    index.forget(slot(1));
+    sweep_all(&index);
+    assert_eq!(index.shards.iter().map(|shard| shard.read().unwrap().len()).sum::<usize>(), 0, "nothing leaks");
+    assert_eq!(index.memory_bytes(), 0);
+}
+
+#[test]
+fn a_block_that_was_let_go_of_is_believed_again_with_the_next_dispatch() {
+    let index = index();
+    let blocks = chain(1, 10);
+    index.insert(slot(0), &blocks);
+    assert!(index.withdraw(slot(0), Place::of(&blocks, 4).unwrap()));
+    assert_eq!(found(&index, &blocks), [(0, 4)]);
+    index.insert(slot(0), &blocks);
+    assert_eq!(found(&index, &blocks), [(0, 10)]);
+    assert_eq!(index.held_bytes(slot(0)), 10 * UNIT_BYTES);
+    assert!(!index.withdraw(slot(1), Place::of(&blocks, 4).unwrap()), "a stranger holds nothing");
+    assert!(Place::of(&blocks, 10).is_none());
+}

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::facts::Facts;
 use crate::flight::Flight;
+use crate::kv::Change;
 use crate::pool::Slot;
 
 /// Something that happened at an endpoint or to a request there.
@@ -31,6 +32,15 @@ pub enum Event<'a> {
     ScrapeFailed {
         /// The endpoint.
         endpoint: Slot,
+    },
+    /// The endpoint told how its cache changed. Nothing is tied to requests before [`Change::Current`].
+    Cache {
+        /// The endpoint.
+        endpoint: Slot,
+        /// Which of its caches: the data-parallel rank.
+        rank: u32,
+        /// What changed, in order.
+        changes: &'a [Change],
     },
     /// An active probe succeeded or failed, after whatever threshold the caller applies. May be repeated.
     Probed {

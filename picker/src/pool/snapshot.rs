@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
+use crate::kv::Standing;
 use crate::ledger::UNIT;
 use crate::pool::kinds::Speeds;
 use crate::pool::{Endpoint, Slot};
@@ -62,6 +63,8 @@ pub struct EndpointSnapshot {
     pub latency_seconds: Option<f64>,
     /// Round trip of the network, as of the latest connection used.
     pub round_trip_seconds: Option<f64>,
+    /// What is known of its cache by its KV events; `None` without them.
+    pub kv_events: Option<Standing>,
     /// Learned fixed cost of a prefill, seconds.
     pub prefill_fixed_seconds: f64,
     /// Learned cost of an uncached token, seconds.
@@ -103,6 +106,7 @@ impl EndpointSnapshot {
             outstanding_tokens: sheet.outstanding_tokens(),
             latency_seconds: sheet.latency().seconds(now),
             round_trip_seconds: known(sheet.round_trip.get()),
+            kv_events: endpoint.state.cache.standing(),
             prefill_fixed_seconds: rates.a,
             prefill_token_seconds: rates.b,
             decode_fixed_seconds: rates.t0,

@@ -10,6 +10,7 @@ use std::time::Duration;
 use crate::facts::Facts;
 use crate::facts::standing::{Standing, contains};
 use crate::health::Health;
+use crate::kv::Cache;
 use crate::learn::{Fit, Rates};
 use crate::ledger::work::Work;
 use crate::ledger::{DECODE, Ledger};
@@ -36,6 +37,8 @@ pub(crate) struct State {
     pub(crate) ledger: Ledger,
     pub(crate) health: Health,
     pub(crate) sheet: Sheet,
+    /// What the server says of its cache.
+    pub(crate) cache: Cache,
     book: Mutex<Book>,
 }
 

@@ -7,6 +7,8 @@
 
 use std::collections::HashMap;
 
+use super::CacheChange;
+
 /// End of the free list.
 const NONE: u32 = u32::MAX;
 
@@ -20,6 +22,8 @@ pub(super) struct Blocks {
     oldest: u32,
     newest: u32,
     free: usize,
+    /// What changed, if anybody wants to know.
+    changes: Option<Vec<CacheChange>>,
 }
 
 #[derive(Clone, Debug)]
@@ -32,7 +36,8 @@ struct Block {
 
 impl Blocks {
     pub(super) fn new(total: usize) -> Self {
-        Self { total, list: Vec::new(), by_hash: HashMap::new(), oldest: NONE, newest: NONE, free: total }
+        let (list, by_hash) = (Vec::new(), HashMap::new());
+        Self { total, list, by_hash, oldest: NONE, newest: NONE, free: total, changes: None }
     }
 
     pub(super) fn total(&self) -> usize {
@@ -97,6 +102,40 @@ impl Blocks {
         }
     }
 
+    /// From here on keeps what changes.
+    pub(super) fn record(&mut self) {
+        self.changes.get_or_insert_default();
+    }
+
+    pub(super) fn is_recording(&self) -> bool {
+        self.changes.is_some()
+    }
+
+    /// Takes note of a change, if anybody wants to know.
+    pub(super) fn changed(&mut self, change: impl FnOnce() -> CacheChange) {
+        if let Some(changes) = &mut self.changes {
+            changes.push(change());
+        }
+    }
+
+    pub(super) fn take_changes(&mut self) -> Vec<CacheChange> {
+        match &mut self.changes {
+            Some(changes) if changes.iter().any(|change| *change != CacheChange::Cleared) => std::mem::take(changes),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Drops all content; false, and nothing done, while any block is referred to.
+    pub(super) fn clear(&mut self) -> bool {
+        if self.used() > 0 {
+            return false;
+        }
+        self.by_hash.clear();
+        self.list.iter_mut().for_each(|block| block.hash = None);
+        self.changed(|| CacheChange::Cleared);
+        true
+    }
+
     fn evict(&mut self) -> u32 {
         if self.list.len() < self.total {
             self.list.push(Block { references: 1, hash: None, older: NONE, newer: NONE });
@@ -109,6 +148,7 @@ impl Blocks {
         block.references = 1;
         if let Some(hash) = block.hash.take() {
             self.by_hash.remove(&hash);
+            self.changed(|| CacheChange::Removed(hash));
         }
         id
     }

@@ -205,7 +205,11 @@ impl Engine {
             return;
         }
         let sequence = self.sequences.get_mut(&id).expect("only live sequences are scheduled");
-        for (block, hash) in sequence.filled_by(tokens) {
+        let filled = sequence.filled_by(tokens);
+        if !filled.is_empty() {
+            self.blocks.changed(|| sequence.stored(filled.len()));
+        }
+        for (block, hash) in filled {
             self.blocks.publish(block, hash);
         }
     }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Finish, Request, hash};
+use super::{CacheChange, Finish, Request, hash};
 
 #[derive(Debug)]
 pub(super) struct Sequence {
@@ -105,6 +105,17 @@ impl Sequence {
         let first = std::mem::replace(&mut self.published, full);
         self.hashes_up_to(full);
         (first..full).map(|index| (self.blocks[index], self.hashes[index])).collect()
+    }
+
+    /// The last `count` blocks that were filled, as a change of the cache.
+    pub(super) fn stored(&self, count: usize) -> CacheChange {
+        let first = self.published - count;
+        CacheChange::Stored {
+            blocks: self.hashes[first..self.published].to_vec(),
+            parent: first.checked_sub(1).map(|before| self.hashes[before]),
+            tokens: self.tokens[first * self.block_size..self.published * self.block_size].to_vec(),
+            adapter: self.adapter.clone(),
+        }
     }
 
     /// Begins computation behind `tokens` found in the cache.

@@ -57,6 +57,10 @@ pub enum FaultKind {
     HealthDown,
     /// Nobody listens on the model port.
     Refuse,
+    /// Batches of KV events are not sent; a replay has them.
+    EventsLost,
+    /// Connections for KV events and their replays are accepted, and nothing is said there.
+    EventsSilent,
 }
 
 impl FaultKind {
@@ -67,7 +71,7 @@ impl FaultKind {
 
     /// Whether it strikes requests one by one; others just last.
     pub(super) const fn strikes_requests(self) -> bool {
-        !self.is_of_speed() && !matches!(self, Self::Refuse | Self::CloseIdle)
+        !self.is_of_speed() && !matches!(self, Self::Refuse | Self::CloseIdle | Self::EventsSilent)
     }
 
     /// Keys that mean something to it, besides those of every kind and of all that strike requests.
@@ -92,7 +96,9 @@ impl FaultKind {
             | Self::Drain
             | Self::HalfOpen
             | Self::CloseAfterStream
-            | Self::Refuse => &[],
+            | Self::Refuse
+            | Self::EventsLost
+            | Self::EventsSilent => &[],
         }
     }
 

@@ -74,6 +74,9 @@ pub struct Group {
     pub prompt_tokens_details: bool,
     /// Answers the paths that end in `/render`.
     pub scale_out: bool,
+    /// Port at which the first publishes KV events; replays are at the next, and those of the next endpoint two further. 0
+    /// takes free ones.
+    pub kv_events_port: Option<u16>,
     /// Waiting sequences beyond which requests get 503.
     pub max_queued: Option<usize>,
 }
@@ -112,6 +115,7 @@ impl Default for Group {
             hold_head: server.hold_head,
             prompt_tokens_details: server.prompt_tokens_details,
             scale_out: server.scale_out,
+            kv_events_port: server.kv_events_port,
             max_queued: server.max_queued,
         }
     }
@@ -164,6 +168,9 @@ impl Group {
             hold_head: self.hold_head,
             prompt_tokens_details: self.prompt_tokens_details,
             scale_out: self.scale_out,
+            kv_events_port: self
+                .kv_events_port
+                .map(|port| if port == 0 { 0 } else { port.saturating_add((nth * 2) as u16) }),
             max_queued: self.max_queued,
             ..Config::default()
         }

@@ -32,6 +32,8 @@ impl Group {
         self.check_names(&mut found);
         let port = usize::from(self.listen.port());
         found.unless(port == 0 || self.count <= 65_536 - port, "listen: there are not so many ports above it");
+        let kv_ports = self.kv_events_port.map_or(0, |port| usize::from(port) + 2 * self.count);
+        found.unless(kv_ports <= 65_536, "kv_events_port: there are not so many ports above it");
         self.check_serial(&mut found);
         found.lines()
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc};
 
 use crate::Timer;
-use crate::engine::{Engine, Event, Finish, Pace, Refused, Request, SequenceId, What};
+use crate::engine::{CacheChange, Engine, Event, Finish, Pace, Refused, Request, SequenceId, What};
 
 /// The engine, its clock, and who listens to which sequence.
 #[derive(Debug)]
@@ -26,6 +26,17 @@ struct Inner {
     engine: Engine,
     listeners: HashMap<SequenceId, Listener>,
     events: Vec<Event>,
+    /// Who tells of changes in the cache.
+    publisher: Option<mpsc::UnboundedSender<News>>,
+}
+
+/// News of the cache.
+#[derive(Debug)]
+pub(crate) enum News {
+    /// What changed in one step.
+    Changed(Vec<CacheChange>),
+    /// The process is another one.
+    Restarted,
 }
 
 #[derive(Debug)]
@@ -45,7 +56,7 @@ pub(crate) enum Item {
 
 impl Driver {
     pub(crate) fn new(engine: Engine, scale: f64) -> Self {
-        let inner = Inner { engine, listeners: HashMap::new(), events: Vec::new() };
+        let inner = Inner { engine, listeners: HashMap::new(), events: Vec::new(), publisher: None };
         let scale = if scale.is_finite() && scale > 0.0 { scale } else { 1.0 };
         Self { inner: Mutex::new(inner), wake: Notify::new(), origin: Instant::now(), scale }
     }
@@ -98,11 +109,26 @@ impl Driver {
         Ok(generation)
     }
 
+    /// From here on tells of changes in the cache.
+    pub(crate) fn publish(&self, publisher: mpsc::UnboundedSender<News>) {
+        let mut inner = self.lock();
+        inner.engine.record_changes();
+        inner.publisher = Some(publisher);
+    }
+
+    /// Empties the prefix cache; false while a sequence runs.
+    pub(crate) fn clear_cache(&self) -> bool {
+        self.lock().engine.clear_cache()
+    }
+
     /// Loses all sequences, the cache and the counters. Listeners see the end of their channel.
     pub(crate) fn reset(&self) {
         let mut inner = self.lock();
         inner.engine.reset();
         inner.listeners.clear();
+        if let Some(publisher) = &inner.publisher {
+            let _ = publisher.send(News::Restarted);
+        }
         drop(inner);
         self.wake.notify_one();
     }
@@ -161,8 +187,15 @@ impl Driver {
 impl Inner {
     /// Plays what is due and hands out its events; returns when the next is.
     fn play(&mut self, now: Duration) -> Option<Duration> {
-        let Self { engine, listeners, events } = self;
+        let Self { engine, listeners, events, publisher } = self;
         let next = engine.advance(now, events);
+        // Before the tokens of the step: real engines publish as they schedule.
+        if let Some(publisher) = publisher {
+            let changes = engine.take_changes();
+            if !changes.is_empty() {
+                let _ = publisher.send(News::Changed(changes));
+            }
+        }
         let mut rest = events.drain(..).peekable();
         while let Some(event) = rest.next() {
             let choice = listeners.get(&event.id).map_or(0, |listener| listener.choice);

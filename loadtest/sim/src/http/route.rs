@@ -193,6 +193,12 @@ async fn look(call: &Call) -> Answer {
         "/version" if get => json(StatusCode::OK, r#"{"version":"0.32.0"}"#),
         "/load" if get => json(StatusCode::OK, r#"{"server_load":0}"#),
         "/slots" if get && shared.is_llama_cpp() => json(StatusCode::OK, slots(shared)),
+        "/kv_event_sources" if get && !shared.is_llama_cpp() => json(StatusCode::OK, shared.kv_event_sources()),
+        // Real servers answer 200 whether it was done or not.
+        "/reset_prefix_cache" if !get => {
+            shared.driver.clear_cache();
+            empty(StatusCode::OK)
+        }
         "/v1/models" if get => json(StatusCode::OK, models::list(shared)),
         "/health_generate" => empty(StatusCode::OK),
         path if path.starts_with("/v1/responses/") => side::stored_response(call),

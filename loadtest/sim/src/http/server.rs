@@ -11,6 +11,7 @@ use bytes::Bytes;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
+use super::kv_events;
 use super::listen;
 use super::record::Received;
 use super::shared::{Shared, State};
@@ -46,6 +47,9 @@ impl Server {
         if let Some(listener) = admin_listener {
             tasks.push(tokio::spawn(listen::admin_port(shared.clone(), listener)));
         }
+        if let Some(port) = shared.config.kv_events_port {
+            tasks.extend(kv_events::start(&shared, address.ip(), port).await?);
+        }
         Ok(Self { shared, address, admin, tasks })
     }
 
@@ -62,6 +66,11 @@ impl Server {
     /// URL under which `/admin/` is found.
     pub fn admin_url(&self) -> String {
         format!("http://{}", self.admin)
+    }
+
+    /// Ports of KV events and of their replays, if it has any.
+    pub fn kv_events_ports(&self) -> Option<(u16, u16)> {
+        self.shared.kv_ports.get().map(|(live, replay)| (live.port(), replay.port()))
     }
 
     /// Puts a fault in force, unchecked, and returns its number.

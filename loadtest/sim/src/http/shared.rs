@@ -3,14 +3,16 @@
 //! `received` counts model traffic only: scrapes and health checks would make it useless for assertions.
 
 use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
 use super::connection::Connection;
 use super::driver::Driver;
+use super::kv_events;
 use super::metrics;
 use super::record::Records;
 use crate::engine::{self, Engine, Pace};
@@ -86,6 +88,8 @@ pub(super) struct Shared {
     responses: Mutex<VecDeque<String>>,
     frozen_page: Mutex<Option<String>>,
     ids: AtomicU64,
+    /// Where KV events are published and replayed.
+    pub(super) kv_ports: OnceLock<(SocketAddr, SocketAddr)>,
 }
 
 impl Shared {
@@ -111,6 +115,7 @@ impl Shared {
             responses: Mutex::default(),
             frozen_page: Mutex::default(),
             ids: AtomicU64::new(0),
+            kv_ports: OnceLock::new(),
             config,
         }
     }
@@ -141,6 +146,20 @@ impl Shared {
             faults,
             faulted,
         })
+    }
+
+    /// What `/kv_event_sources` says.
+    pub(super) fn kv_event_sources(&self) -> String {
+        let Some((live, replay)) = self.kv_ports.get() else {
+            return r#"{"0":{"enable_kv_cache_events":false}}"#.to_owned();
+        };
+        let topic = kv_events::TOPIC;
+        // As vLLM: what it binds, not where it is reached.
+        format!(
+            r#"{{"0":{{"enable_kv_cache_events":true,"publisher":"zmq","endpoint":"tcp://*:{}","replay_endpoint":"tcp://127.0.0.1:{}","buffer_steps":10000,"hwm":100000,"max_queue_size":100000,"topic":"{topic}"}}}}"#,
+            live.port(),
+            replay.port()
+        )
     }
 
     /// Puts a fault in force from now on.
