@@ -93,14 +93,15 @@ async fn a_recorded_trace_tells_no_text_and_which_policy_would_have_found_more_i
     let directory = tempfile::tempdir().unwrap();
     let trace = directory.path().join("trace.jsonl");
     let gateway = Gateway::start(&recording(&sims, &trace).with("policy: least_request")).await;
-    ask(&gateway, 6, 10).await;
-    let text = recorded(&gateway, &trace, 60.0).await;
+    // As many kinds as share no divisor with the endpoints: in turn, each kind comes to each endpoint.
+    ask(&gateway, 7, 10).await;
+    let text = recorded(&gateway, &trace, 70.0).await;
     assert_eq!(std::fs::metadata(&trace).unwrap().permissions().mode() & 0o777, 0o600);
     for secret in [SECRET, "question", "rule", "127.0.0.1:0", "Bearer"] {
         assert!(!text.contains(secret), "{secret} is in the trace");
     }
     let requests: Vec<Value> = lines(&text, "request").collect();
-    assert_eq!(requests.len(), 60);
+    assert_eq!(requests.len(), 70);
     for request in &requests {
         assert_eq!((&request["pool"], &request["model"]), (&json!("main"), &json!("sim-model")), "{request}");
         assert_eq!((&request["status"], &request["output"]), (&json!(200), &json!(4)), "{request}");
@@ -110,7 +111,7 @@ async fn a_recorded_trace_tells_no_text_and_which_policy_would_have_found_more_i
         assert!(sims.iter().any(|sim| request["endpoint"] == sim.url()), "{request}");
     }
     let hashes = |request: &Value| request["blocks"].as_str().map_or(0, |blocks| blocks.len() / 16);
-    assert!(requests.iter().map(hashes).sum::<usize>() < 60 * 5, "what prompts share is written once");
+    assert!(requests.iter().map(hashes).sum::<usize>() < 70 * 5, "what prompts share is written once");
     assert_eq!(lines(&text, "endpoint").count(), 4, "the sizes of caches are on the metrics pages");
 
     let configs = ["adaptive", "round_robin"].map(|policy| written(directory.path(), &sims, policy));
@@ -119,7 +120,7 @@ async fn a_recorded_trace_tells_no_text_and_which_policy_would_have_found_more_i
     let output = spillway(arguments).await;
     let (table, err) = texts(&output);
     assert_eq!((output.status.code(), err.as_str()), (Some(0), ""), "{table}");
-    assert!(table.contains("model error: TTFT of half the 60 streams is off by "), "{table}");
+    assert!(table.contains("model error: TTFT of half the 70 streams is off by "), "{table}");
     assert!(table.contains("policy") && table.contains("round_robin") && table.contains("TTFT P95"), "{table}");
 
     let output = spillway(arguments.into_iter().chain(["--format", "json"])).await;
@@ -134,7 +135,8 @@ async fn a_recorded_trace_tells_no_text_and_which_policy_would_have_found_more_i
     assert_eq!(column(1, "as_recorded"), 1.0);
     assert!(column(3, "as_recorded") < 1.0);
     for share in pool["columns"][3]["shares"].as_object().unwrap().values() {
-        assert_eq!(share, 0.25, "round robin shares evenly");
+        let share = share.as_f64().unwrap();
+        assert!((share - 0.25).abs() < 0.02, "round robin shares evenly: {share}\n{table}");
     }
     assert!(pool["model_error"]["ttft_seconds"]["p50"].is_f64(), "{pool:#}");
 
@@ -210,7 +212,7 @@ async fn odd_traces_are_read_as_far_as_they_go_or_refused_with_the_reason() {
 
     let (code, out, err) = replay(&format!("{whole}{}", &one[..90]), &[]).await;
     assert_eq!((code, err.as_str()), (Some(0), ""));
-    assert!(out.contains("pool main: 2 requests") && out.contains("1 lines were passed over"), "{out}");
+    assert!(out.contains("pool main: 2 requests") && out.contains("1 line passed over"), "{out}");
     assert!(out.contains("the first is line 4: EOF"), "{out}");
     assert!(out.contains("not in the trace, taken to be as fast as those there together: http://h:2"), "{out}");
 

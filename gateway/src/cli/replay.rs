@@ -10,7 +10,7 @@ use clap::ValueEnum;
 use serde_json::json;
 use spillway_picker::registry::Registry;
 
-use super::say;
+use super::{count, say};
 use crate::config::{self, Config};
 use crate::run::Source;
 use crate::trace::{Bad, Trace};
@@ -92,6 +92,14 @@ fn load(paths: &[PathBuf], registry: &Registry) -> anyhow::Result<Vec<Named>> {
         }
     }
     anyhow::ensure!(problems.is_empty(), "{}", problems.join("\n"));
+    // Without their directories, as long as that tells them apart: the names head columns.
+    let short = |path: &PathBuf| path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let shorter: BTreeSet<String> = paths.iter().filter_map(short).collect();
+    if shorter.len() == paths.len() {
+        for (named, path) in configs.iter_mut().zip(paths) {
+            named.name = short(path).unwrap_or_default();
+        }
+    }
     Ok(configs)
 }
 
@@ -105,7 +113,7 @@ fn read(path: &Path) -> anyhow::Result<Trace> {
 fn bad_lines(bad: &Bad) -> String {
     match &bad.first {
         None => String::new(),
-        Some((line, why)) => format!("; {} lines were passed over, the first is line {line}: {why}", bad.count),
+        Some((line, why)) => format!("; {} passed over, the first is line {line}: {why}", count(bad.count, "line")),
     }
 }
 
