@@ -5,7 +5,7 @@
 //! cannot be turned back into text; but equal beginnings have equal hashes, so whoever has a trace and guesses a prompt,
 //! word for word, can tell whether it was sent.
 //!
-//! Writing has a thread of its own ([`Recorder`]), the file has a bound ([`file`]), reading takes any bytes ([`Trace`]).
+//! Writing has a thread of its own ([`Recorder`]), the file has a bound (`file.rs`), reading takes any bytes ([`Trace`]).
 
 mod chain;
 mod file;
