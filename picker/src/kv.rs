@@ -58,6 +58,8 @@ pub enum Change {
     Lost,
     /// What follows is told as it happens, so that it may be about requests of ours; what came before may be history.
     Current,
+    /// Nothing more is told. What is tied to prompts is forgotten; what is believed stays.
+    Ended,
 }
 
 /// What blocks were computed with, as far as the server says.

@@ -261,7 +261,7 @@ pub struct Affinity {
     #[schemars(schema_with = "field::bytes", extend("minimum" = 4096, "maximum" = 16_777_216))]
     pub max: u64,
     /// Gateways in front of the same endpoints; `auto` is 1. With more than one, a prefix is kept on the first two endpoints
-    /// of its walk on the ring, so that they agree without talking.
+    /// of its walk on the ring, and on further ones while these are busy, so that they agree without talking.
     #[serde(with = "field::auto")]
     #[schemars(schema_with = "field::count_or_auto")]
     pub gateways: Option<u32>,

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions, Permissions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,6 +16,9 @@ use super::line::{Line, Part, Request, Size, VERSION};
 
 /// Read and written by its owner alone.
 const MODE: u32 = 0o600;
+
+/// What a trace begins with.
+const HEAD: &[u8] = br#"{"trace":"#;
 
 /// A trace being written.
 pub(super) struct TraceFile {
@@ -148,7 +151,13 @@ fn open(path: &Path) -> io::Result<File> {
     if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
         return Err(io::Error::other("it is not a regular file"));
     }
-    let file = OpenOptions::new().append(true).create(true).mode(MODE).open(path)?;
+    let mut file = OpenOptions::new().read(true).append(true).create(true).mode(MODE).open(path)?;
+    // A path that was mistyped must not cost another program its file.
+    let mut head = Vec::new();
+    (&mut file).take(HEAD.len() as u64).read_to_end(&mut head)?;
+    if !HEAD.starts_with(&head) {
+        return Err(io::Error::other("it is there, and is not a trace"));
+    }
     // It may have been there with another mode.
     file.set_permissions(Permissions::from_mode(MODE))?;
     Ok(file)
@@ -218,5 +227,21 @@ mod tests {
     fn what_is_no_file_is_not_opened() {
         assert!(TraceFile::open(Path::new("/dev/null"), 1 << 20).is_err());
         assert!(TraceFile::open(Path::new("/nowhere/trace"), 1 << 20).is_err());
+    }
+
+    #[test]
+    fn what_is_there_and_is_no_trace_is_left_as_it_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("other");
+        for text in ["pools: {}\n", "{\"request\":{}}\n", "{\"tr\n"] {
+            std::fs::write(&path, text).unwrap();
+            std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+            let error = TraceFile::open(&path, 1 << 20).err().expect("it is refused").to_string();
+            assert_eq!(error, "it is there, and is not a trace");
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+            assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o644);
+        }
+        std::fs::write(&path, "{\"tra").unwrap();
+        assert!(TraceFile::open(&path, 1 << 20).is_ok(), "one that was cut short at its first write is taken up");
     }
 }

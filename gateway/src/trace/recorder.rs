@@ -1,8 +1,8 @@
 //! Writes the trace, in a thread of its own.
 //!
 //! A request hands over what is known of it and waits for nobody: in a full queue there is no place, and that is counted.
-//! The hashes are shared, not copied. Where the trace goes may change at any time; a change is one value that the thread
-//! takes up before its next batch.
+//! The hashes are shared, not copied. Where the trace goes may change at any time; changes are values that the thread takes up
+//! before its next batch.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -66,8 +66,8 @@ pub struct Recorder {
     dropped: IntCounter,
 }
 
-/// The change that the writer is to take up.
-type Next = Mutex<Option<To>>;
+/// The changes that the writer is to take up, in order.
+type Next = Mutex<Vec<To>>;
 
 enum Message {
     Ended(Box<Entry>),
@@ -110,7 +110,7 @@ impl Recorder {
         }
         self.is_on.store(change.settings.file.is_some(), Ordering::Relaxed);
         *self.settings.lock().unwrap_or_else(PoisonError::into_inner) = change.settings;
-        *self.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(change.to);
+        self.next.lock().unwrap_or_else(PoisonError::into_inner).push(change.to);
         if let Some(queue) = self.queue.get() {
             // A full queue wakes it just as well.
             let _ = queue.try_send(Message::Changed);
@@ -137,9 +137,8 @@ fn write(queue: &Receiver<Message>, next: &Next, fleet: &Fleet) {
     let mut writer = Writer::new(fleet);
     while let Ok(first) = queue.recv() {
         std::thread::sleep(GATHER);
-        if let Some(to) = next.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            writer.turn(to);
-        }
+        let changes = std::mem::take(&mut *next.lock().unwrap_or_else(PoisonError::into_inner));
+        changes.into_iter().for_each(|to| writer.turn(to));
         for message in std::iter::once(first).chain(queue.try_iter().take(QUEUE)) {
             if let Message::Ended(entry) = message {
                 writer.add(*entry);

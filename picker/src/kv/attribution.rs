@@ -3,7 +3,7 @@
 //! What a newcomer gets wrong: events and answers race. A short request has often ended before its blocks are told of, so
 //! a request stays known for a while after its end.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,8 +55,8 @@ pub(crate) struct Attribution {
     /// In order of dispatch.
     open: VecDeque<Open>,
     next_id: u64,
-    /// Whether events are told as they happen.
-    is_current: bool,
+    /// Publishers that tell of what happens, and not of history.
+    current: BTreeSet<u32>,
     /// Times that belief was withdrawn.
     withdrawn: u64,
     attributed: u64,
@@ -74,7 +74,7 @@ impl Attribution {
         tokens: f64,
         now: Time,
     ) -> Option<u64> {
-        if !self.is_current {
+        if self.current.is_empty() {
             return None;
         }
         self.sweep(now);
@@ -169,7 +169,14 @@ impl Attribution {
                 // What they made the server store may be what was missed, so what comes now is not theirs.
                 self.open.clear();
             }
-            Change::Current => self.is_current = true,
+            Change::Current => {
+                self.current.insert(publisher);
+            }
+            Change::Ended => {
+                self.trees.remove(&publisher);
+                self.current.remove(&publisher);
+                self.open.clear();
+            }
         }
     }
 
@@ -204,7 +211,8 @@ impl Attribution {
         let end = start.saturating_add(length);
         let stray = Stray { start, end, block_tokens: *block_tokens, adapter, above: tree.nearest_mark(*parent, WALK) };
         let owner = continued(&self.open, publisher, *parent, blocks.len(), end).map(|at| (at, false));
-        let owner = owner.or_else(|| first(&self.open, &stray, tree));
+        let is_current = self.current.contains(&publisher);
+        let owner = owner.or_else(|| first(&self.open, &stray, tree).filter(|_| is_current));
         let (mut above, mut depth) = (*parent, start);
         for block in blocks {
             tree.store(*block, above, depth, *block_tokens);

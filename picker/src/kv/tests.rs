@@ -165,6 +165,24 @@ fn history_is_tied_to_no_request() {
 }
 
 #[test]
+fn history_of_a_publisher_that_comes_later_is_tied_to_nothing_either() {
+    let scene = Scene::new();
+    let (old, new) = (text(1, 4_096), text(2, 4_096));
+    scene.serve(&old);
+    assert_eq!(scene.standing().held, 16);
+    // Its port changes: who reads it now begins with what the server remembers.
+    scene.tell(&[Change::Ended]);
+    assert_eq!((scene.standing().blocks, scene.standing().held, scene.believed(&old)), (0, 0, 16));
+    let before = scene.standing();
+    let flight = scene.send(&new);
+    scene.tell(&[stored(&old, 0), Change::Current]);
+    scene.end(flight, &new, 1);
+    assert_eq!(scene.standing().attributed, before.attributed);
+    scene.serve(&new);
+    assert_eq!(scene.standing().attributed, before.attributed + 64);
+}
+
+#[test]
 fn without_events_nothing_is_tied() {
     let pool = Pool::new(PoolConfig::default(), &Registry::default()).unwrap();
     pool.set_endpoints(vec![EndpointSpec::new("http://a:1")], Time::from_nanos(1));
@@ -356,7 +374,7 @@ fn adapters_are_told_apart() {
 fn each_rank_has_a_cache_of_its_own() {
     let scene = Scene::new();
     let (one, other) = (text(1, 4_096), text(2, 4_096));
-    scene.tell_of(1, &[Change::Lost]);
+    scene.tell_of(1, &[Change::Lost, Change::Current]);
     scene.serve(&one);
     let flight = scene.send(&other);
     scene.tell_of(1, &[stored(&other, 0)]);

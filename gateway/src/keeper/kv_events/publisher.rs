@@ -65,7 +65,7 @@ pub(super) struct Publisher {
 impl Drop for Publisher {
     /// Nobody follows any more: what is known would only grow old.
     fn drop(&mut self) {
-        self.tell(&[Change::Lost]);
+        self.tell(&[Change::Ended]);
     }
 }
 

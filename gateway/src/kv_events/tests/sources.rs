@@ -16,7 +16,7 @@ fn vllm_names_a_publisher_for_each_rank() {
     for none in [
         r#"{"0":{"enable_kv_cache_events":false,"endpoint":"tcp://*:5557"}}"#,
         r#"{"0":{"publisher":"null","endpoint":"tcp://*:5557"}}"#,
-        r#"{"0":{"publisher":"zmq","endpoint":"ipc:///tmp/x"}}"#,
+        r#"{"0":{"publisher":"zmq","endpoint":"ipc://kv"}}"#,
         r#"{"0":{"publisher":"zmq","endpoint":"tcp://*:0"}}"#,
         "{}",
     ] {
