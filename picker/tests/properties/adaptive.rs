@@ -192,6 +192,16 @@ fn a_prefix_has_a_third_home_when_both_are_busy_and_not_before() {
 }
 
 #[test]
+fn a_prompt_too_short_to_be_cached_has_no_home() {
+    let mut config = config("adaptive");
+    config.affinity.gateways = 2;
+    let fleet = Fleet::new(config, 4);
+    let trace = fleet.explain(&request(7, 100), at(0));
+    let column = trace.columns.iter().position(|column| column.name == "away").expect("a term of adaptive");
+    assert!(trace.ring_key.is_some() && trace.endpoints.iter().all(|endpoint| endpoint.values[column] == 0.0));
+}
+
+#[test]
 fn a_lone_gateway_knows_no_homes() {
     let mut fleet = Fleet::new(config("adaptive"), 4);
     let held = fleet.pick(&request(7, 30_000), at(0));

@@ -39,7 +39,8 @@ impl Round<'_> {
         let Scratch { table, kept, .. } = &*self.scratch;
         self.best_cached = kept.iter().map(|i| table.beliefs[*i as usize].cached_tokens).fold(0.0, f64::max);
         let Some(key) = self.ring_key().filter(|_| self.topology.reads_prefixes()) else { return };
-        if self.topology.config.affinity.gateways > 1 {
+        // What is too short to be cached has no home.
+        if self.topology.config.affinity.gateways > 1 && !self.request.prompt.blocks.is_empty() {
             self.find_homes(key);
             self.discount_copies();
             let prompt = self.view.prompt_tokens;
