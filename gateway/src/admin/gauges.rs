@@ -45,12 +45,12 @@ pub const FAMILIES: &[(&str, &[&str], &str)] = &[
     (
         "spillway_endpoint_kv_stored_blocks",
         &["pool", "endpoint"],
-        "Blocks in the endpoint's cache as its KV events tell; only with affinity.events.",
+        "Blocks in the endpoint's cache as its KV events tell, in the engine's size (often 16 tokens); only with affinity.events.",
     ),
     (
         "spillway_endpoint_kv_held_blocks",
         &["pool", "endpoint"],
-        "Blocks of prompts sent by this gateway that the endpoint holds as its KV events tell, and not by our guess.",
+        "Blocks of text, 256 bytes and more each, of prompts sent by this gateway that the endpoint holds as its KV events tell, and not by our guess.",
     ),
     (
         "spillway_endpoint_kv_attributed_ratio",
