@@ -2,6 +2,8 @@
 //!
 //! Only ports are taken from it: a server announces `tcp://*:5557` or its own loopback, and is reached where its endpoint is.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 /// One publisher of a server. A server has one for each data-parallel rank.
@@ -20,7 +22,7 @@ pub struct Source {
 /// Most publishers of one server: more than there are ranks in any.
 const MOST: usize = 1_024;
 
-/// Reads vLLM's `/kv_event_sources`: a publisher for each rank. `None` when it is no such page; empty when there is none.
+/// Reads vLLM's `/kv_event_sources`: a publisher for each rank; of several at one port, the first. `None` when it is no such page; empty when there is none.
 pub fn vllm(page: &[u8]) -> Option<Vec<Source>> {
     let page: Value = serde_json::from_slice(page).ok()?;
     let mut sources = Vec::new();
@@ -32,6 +34,8 @@ pub fn vllm(page: &[u8]) -> Option<Vec<Source>> {
         sources.extend(source(rank, one, 0));
     }
     sources.sort_by_key(|source| source.rank);
+    let mut ports = HashSet::new();
+    sources.retain(|source: &Source| ports.insert(source.port));
     Some(sources)
 }
 

@@ -26,6 +26,9 @@ const MOST_FRAMES: usize = 16;
 /// Commands before the peer's READY, and after it in a row: nobody sends more than one.
 const MOST_COMMANDS: usize = 16;
 
+/// A peer that takes no answer to its ping for so long does not read.
+const PONG: Duration = Duration::from_secs(2);
+
 /// What a socket is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -107,7 +110,8 @@ impl Connection {
                     let pong = [b"\x04PONG", context].concat();
                     let mut bytes = Vec::new();
                     frame::write(&mut bytes, COMMAND, &pong);
-                    self.stream.write_all(&bytes).await?;
+                    let written = tokio::time::timeout(PONG, self.stream.write_all(&bytes)).await;
+                    written.map_err(|_| ZmtpError::Timeout(PONG))??;
                 }
                 continue;
             }

@@ -18,6 +18,9 @@ const NOTICE: Duration = Duration::from_secs(3);
 /// How often a draining process looks whether it is idle.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// Time from then to the end, in which the threads of access log and trace write their last lines: some times what they gather.
+const LAST_LINES: Duration = Duration::from_millis(100);
+
 /// SIGTERM drains, SIGINT stops at once.
 pub(super) struct Signals {
     fleet: Arc<Fleet>,
@@ -55,8 +58,7 @@ impl ShutdownSignalWatch for Signals {
             while fleet.active() > 0 {
                 std::thread::sleep(LOOK);
             }
-            // The access log's thread writes its last lines.
-            std::thread::sleep(LOOK);
+            std::thread::sleep(LAST_LINES);
             info!("shut down: idle");
             std::process::exit(0);
         });

@@ -1,12 +1,13 @@
 //! The file a trace is written to: for its owner only, and of bounded size.
 //!
-//! At its bound it is renamed to `FILE.1`, in place of the one before, and begins anew. What cannot be written is lost and
-//! said to be; the file stays one that can be read.
+//! At its bound it is renamed to `FILE.1`, in place of the one before, and begins anew; one that somebody took away begins anew
+//! too. What cannot be written is lost and said to be; the file stays one that can be read. What is there and is no trace is
+//! another program's, and left alone.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
@@ -98,9 +99,26 @@ impl TraceFile {
     pub(super) fn rotate(&mut self) -> io::Result<()> {
         let mut old = self.path.clone().into_os_string();
         old.push(".1");
+        let old = PathBuf::from(old);
+        if old.exists() {
+            check(&old, &mut File::open(&old)?)?;
+        }
         std::fs::rename(&self.path, old)?;
+        self.begin_anew()
+    }
+
+    /// Whether its path leads to it no more.
+    pub(super) fn is_gone(&self) -> bool {
+        let this = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
+        let here = std::fs::metadata(&self.path).map(this);
+        here.ok() != self.file.metadata().map(this).ok()
+    }
+
+    /// Opens what its path leads to now.
+    pub(super) fn begin_anew(&mut self) -> io::Result<()> {
         self.file = open(&self.path)?;
-        (self.size, self.is_torn) = (0, false);
+        self.size = self.file.metadata()?.len();
+        self.is_torn = self.size > 0;
         self.begin_part();
         self.write_out().map(drop)
     }
@@ -152,15 +170,22 @@ fn open(path: &Path) -> io::Result<File> {
         return Err(io::Error::other("it is not a regular file"));
     }
     let mut file = OpenOptions::new().read(true).append(true).create(true).mode(MODE).open(path)?;
-    // A path that was mistyped must not cost another program its file.
-    let mut head = Vec::new();
-    (&mut file).take(HEAD.len() as u64).read_to_end(&mut head)?;
-    if !HEAD.starts_with(&head) {
-        return Err(io::Error::other("it is there, and is not a trace"));
-    }
+    check(path, &mut file)?;
     // It may have been there with another mode.
     file.set_permissions(Permissions::from_mode(MODE))?;
     Ok(file)
+}
+
+/// Whether a file is a trace, or empty: a path that was mistyped must not cost another program its file.
+fn check(path: &Path, file: &mut File) -> io::Result<()> {
+    let mut head = Vec::new();
+    if file.metadata()?.is_file() {
+        file.take(HEAD.len() as u64).read_to_end(&mut head)?;
+        if HEAD.starts_with(&head) {
+            return Ok(());
+        }
+    }
+    Err(io::Error::other(format!("{} is there, and is not a trace", path.display())))
 }
 
 #[cfg(test)]
@@ -224,6 +249,35 @@ mod tests {
     }
 
     #[test]
+    fn one_that_was_taken_away_begins_anew() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("trace");
+        let mut file = TraceFile::open(&path, 1 << 20).unwrap();
+        assert!(!file.is_gone());
+        std::fs::remove_file(&path).unwrap();
+        assert!(file.is_gone());
+        file.begin_anew().unwrap();
+        file.request(request(1), &[1]);
+        file.write_out().unwrap();
+        assert_eq!((file.is_gone(), read(&path).requests.len()), (false, 1));
+    }
+
+    #[test]
+    fn it_makes_way_over_no_other_programs_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, old) = (directory.path().join("trace"), directory.path().join("trace.1"));
+        let mut file = TraceFile::open(&path, 1 << 20).unwrap();
+        std::fs::write(&old, "precious").unwrap();
+        assert!(file.rotate().unwrap_err().to_string().ends_with("trace.1 is there, and is not a trace"));
+        std::fs::remove_file(&old).unwrap();
+        std::fs::create_dir(&old).unwrap();
+        assert!(file.rotate().is_err());
+        std::fs::remove_dir(&old).unwrap();
+        file.rotate().unwrap();
+        assert!(read(&path).requests.is_empty() && read(&old).requests.is_empty());
+    }
+
+    #[test]
     fn what_is_no_file_is_not_opened() {
         assert!(TraceFile::open(Path::new("/dev/null"), 1 << 20).is_err());
         assert!(TraceFile::open(Path::new("/nowhere/trace"), 1 << 20).is_err());
@@ -237,7 +291,7 @@ mod tests {
             std::fs::write(&path, text).unwrap();
             std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
             let error = TraceFile::open(&path, 1 << 20).err().expect("it is refused").to_string();
-            assert_eq!(error, "it is there, and is not a trace");
+            assert!(error.ends_with("other is there, and is not a trace"), "{error}");
             assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
             assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o644);
         }

@@ -1,7 +1,7 @@
 //! Reading a trace. Any bytes are fine: lines that are not understood are counted, and the first is told.
 
 use std::collections::{BTreeMap, HashSet};
-use std::io::BufRead;
+use std::io::{BufRead, Read};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -10,6 +10,9 @@ use super::line::{Line, Part, Request, Size, VERSION};
 
 /// Ten years in microseconds. No trace is longer, and within it no sum of times overflows.
 const LONGEST_MICROS: u64 = 10 * 365 * 86_400 * 1_000_000;
+
+/// Bytes of the longest line: a chain of the greatest length is an eighth of it.
+const LONGEST_LINE: u64 = 1 << 20;
 
 /// Bytes or tokens that no prompt has.
 const LARGEST: u64 = 1 << 40;
@@ -76,14 +79,26 @@ impl Recorded {
 
 impl Trace {
     /// Reads a trace.
-    pub fn read(input: impl BufRead) -> Result<Self, ReadError> {
+    pub fn read(mut input: impl BufRead) -> Result<Self, ReadError> {
         let mut trace = Self::default();
         let mut names = Names::default();
         let mut parts = Parts::default();
         let mut number = 0;
-        for line in input.split(b'\n') {
-            let line = line?;
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            if Read::take(&mut input, LONGEST_LINE).read_until(b'\n', &mut line)? == 0 {
+                break;
+            }
             number += 1;
+            if line.len() as u64 == LONGEST_LINE && !line.ends_with(b"\n") {
+                if !parts.has_begun {
+                    return Err(ReadError::NotATrace(number));
+                }
+                input.skip_until(b'\n')?;
+                trace.bad.note(number, "it is over a mebibyte long".to_owned());
+                continue;
+            }
             if line.trim_ascii().is_empty() {
                 continue;
             }
@@ -127,6 +142,8 @@ impl Trace {
         if [request.bytes, request.wide, request.token_ids].into_iter().any(|size| size > LARGEST) {
             return Err("a size is over a tebibyte");
         }
+        // A server that counts badly must not have found more than there was.
+        request.cached = request.cached.map(|cached| cached.min(request.prompt.unwrap_or(u32::MAX)));
         let blocks = std::mem::take(&mut request.blocks);
         let tip = self.chains.add(request.after.take(), &blocks);
         let tip = tip.ok_or("its prompt follows one that is not here, or is too long")?;
@@ -225,6 +242,15 @@ mod tests {
         assert_eq!(trace.requests.len(), 2, "unknown keys are passed over");
         assert_eq!(trace.bad.count, 8);
         assert_eq!(trace.bad.first, Some((3, "expected value".to_owned())));
+    }
+
+    #[test]
+    fn a_line_without_end_is_not_read_to_its_end() {
+        let long = "x".repeat(3 << 20);
+        let trace = read(&format!("{HEAD}\n{long}\n{ONE}\n{ONE}")).unwrap();
+        assert_eq!((trace.requests.len(), trace.bad.count), (2, 1));
+        assert_eq!(trace.bad.first, Some((2, "it is over a mebibyte long".to_owned())));
+        assert_eq!(error(&long), "it is not a trace: line 1 is not the head of one");
     }
 
     #[test]

@@ -138,13 +138,15 @@ fn write(queue: &Receiver<Message>, next: &Next, fleet: &Fleet) {
     while let Ok(first) = queue.recv() {
         std::thread::sleep(GATHER);
         let changes = std::mem::take(&mut *next.lock().unwrap_or_else(PoisonError::into_inner));
-        changes.into_iter().for_each(|to| writer.turn(to));
-        for message in std::iter::once(first).chain(queue.try_iter().take(QUEUE)) {
-            if let Message::Ended(entry) = message {
-                writer.add(*entry);
-            }
+        let messages = std::iter::once(first).chain(queue.try_iter().take(QUEUE));
+        // What waits was recorded for the file there is, if there is one.
+        if writer.file.is_some() {
+            writer.add_all(messages);
+            changes.into_iter().for_each(|to| writer.turn(to));
+        } else {
+            changes.into_iter().for_each(|to| writer.turn(to));
+            writer.add_all(messages);
         }
-        writer.write_out();
     }
 }
 
@@ -178,15 +180,25 @@ impl<'a> Writer<'a> {
         }
     }
 
+    fn add_all(&mut self, messages: impl Iterator<Item = Message>) {
+        for message in messages {
+            if let Message::Ended(entry) = message {
+                self.add(*entry);
+            }
+        }
+        self.write_out();
+    }
+
     fn add(&mut self, entry: Entry) {
         // One that began before has its times from before, and most of what ran beside it is not here.
         let Some(began) = self.file.as_ref().map(|file| file.began()) else { return };
         let Some(at) = entry.began.checked_duration_since(began) else { return };
-        if !self.has_room() {
+        let is_time = self.looked.is_none_or(|looked| looked.elapsed() >= LOOK);
+        if !self.has_room(is_time) {
             return self.dropped.inc();
         }
         let Some(file) = &mut self.file else { return };
-        if self.looked.is_none_or(|looked| looked.elapsed() >= LOOK) {
+        if is_time {
             self.looked = Some(Instant::now());
             sizes(self.fleet, file);
         }
@@ -194,20 +206,29 @@ impl<'a> Writer<'a> {
         file.request(Request { at, ..entry.request }, &entry.prompt.blocks);
     }
 
-    /// Whether the file takes more; one at its bound first makes way for another.
-    fn has_room(&mut self) -> bool {
-        if self.file.as_ref().is_some_and(|file| file.is_full()) {
+    /// Whether the file takes more; one at its bound first makes way for another, and one that is gone begins anew, for
+    /// which it is looked now and then.
+    fn has_room(&mut self, looks: bool) -> bool {
+        let Some(file) = &mut self.file else { return false };
+        let result = if (looks || file.is_full()) && file.is_gone() {
+            file.begin_anew()
+        } else if file.is_full() {
             self.write_out();
-            self.looked = None;
-            let result = self.file.as_mut().map_or(Ok(()), |file| file.rotate());
-            return self.tell(&result);
-        }
-        true
+            let Some(file) = &mut self.file else { return false };
+            file.rotate()
+        } else {
+            return true;
+        };
+        self.looked = None;
+        self.tell(&result)
     }
 
     fn write_out(&mut self) {
         let Some(file) = &mut self.file else { return };
         let pending = file.pending();
+        if pending == 0 {
+            return;
+        }
         let result = file.write_out();
         match &result {
             Ok(requests) => self.written.inc_by(*requests),

@@ -254,7 +254,7 @@ impl fmt::Display for Report {
         writeln!(
             out,
             "pool {}: {} requests in {:.1} s over {} endpoints\n",
-            self.pool,
+            self.pool.escape_debug(),
             self.requests,
             self.seconds,
             self.endpoints.len()

@@ -26,6 +26,10 @@ const WALK: usize = 64;
 /// Requests known at once. One endpoint has fewer in flight; those ended that linger are of little use beyond it.
 const MOST_OPEN: usize = 8_192;
 
+/// Blocks of all publishers of an endpoint: more than the largest caches have (16 million tokens in blocks of 16), and some
+/// 200 MB.
+const MOST_BLOCKS: usize = 1 << 20;
+
 /// What the index is to be told.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
@@ -201,8 +205,9 @@ impl Attribution {
     fn stored(&mut self, publisher: u32, change: &Change, told: &mut Told, now: Time) {
         let Change::Stored { blocks, parent, block_tokens, adapter } = change else { return };
         self.sweep(now);
+        let has_room = self.trees.values().map(Tree::len).sum::<usize>() + blocks.len() <= MOST_BLOCKS;
         let tree = self.trees.entry(publisher).or_default();
-        let start = tree.depth_below(*parent).filter(|_| *block_tokens > 0 && tree.has_room(blocks.len()));
+        let start = tree.depth_below(*parent).filter(|_| *block_tokens > 0 && has_room);
         let (Some(start), Some(tip)) = (start, blocks.last()) else {
             self.unattributed += blocks.len() as u64;
             return;

@@ -8,9 +8,6 @@ use smallvec::SmallVec;
 
 use crate::index::Place;
 
-/// Blocks one process may have: more than the largest caches do (16 million tokens in blocks of 16), and some 100 MB.
-const MOST: usize = 1 << 20;
-
 /// Blocks of text that end in one block of tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
@@ -50,11 +47,6 @@ impl Tree {
     /// Blocks of text that are held.
     pub(super) fn held(&self) -> usize {
         self.by_text.len()
-    }
-
-    /// Whether there is room for so many blocks more.
-    pub(super) fn has_room(&self, blocks: usize) -> bool {
-        self.nodes.len() + blocks <= MOST
     }
 
     pub(super) fn node(&self, block: u64) -> Option<&Node> {

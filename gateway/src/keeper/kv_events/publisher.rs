@@ -11,7 +11,7 @@ use bytes::Bytes;
 use spillway_picker::kv::Change;
 use spillway_picker::pool::{Endpoint, Event};
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
@@ -53,8 +53,9 @@ pub(super) struct Publisher {
     source: Source,
     sequence: Sequence,
     group: Group,
-    /// Number of the replay that counts.
+    /// Number of the replay that counts, and its task.
     replay: u64,
+    replaying: Option<AbortHandle>,
     /// Whether it was said that the publisher cannot be read.
     is_failing: bool,
     was_undecodable: bool,
@@ -79,6 +80,7 @@ impl Publisher {
             source,
             group: Group::default(),
             replay: 0,
+            replaying: None,
             is_failing: false,
             was_undecodable: false,
             is_current: false,
@@ -170,10 +172,13 @@ impl Publisher {
                 Step::Apply(payload) => self.apply(&payload),
                 Step::Replay(from) => {
                     self.replay += 1;
-                    // Those before it have nobody who listens; their tasks end by themselves.
+                    // The one before it has nobody who listens.
+                    if let Some(before) = self.replaying.take() {
+                        before.abort();
+                    }
                     while tasks.try_join_next().is_some() {}
                     let address = self.source.replay_port.map(|port| self.socket(port));
-                    tasks.spawn(replay(address, from, self.replay, sender.clone()));
+                    self.replaying = Some(tasks.spawn(replay(address, from, self.replay, sender.clone())));
                 }
                 Step::Restarted => {
                     self.group = Group::default();
