@@ -92,7 +92,7 @@ metrics! {
         broken_streams_total["pool", "endpoint"]
         /// Metrics pages that could not be fetched or read.
         scrape_errors_total["pool", "endpoint"]
-        /// KV events of the endpoint; `what` is batches (applied), gaps (between them), losses (of batches for good), stored_blocks, removed_blocks, clears, restarts (of its process), skipped (events of unknown type) or undecodable (batches).
+        /// KV events of the endpoint; `what` is `batches` (applied), `gaps` (between them), `losses` (of batches for good), `stored_blocks`, `removed_blocks`, `clears`, `restarts` (of its process), `skipped` (events of unknown type) or `undecodable` (batches).
         kv_events_total["pool", "endpoint", "what"]
         /// Replays of KV events that were missed or sent before; `result` is filled or failed.
         kv_event_replays_total["pool", "endpoint", "result"]

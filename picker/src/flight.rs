@@ -98,7 +98,6 @@ impl Flight {
     ) -> Self {
         let Departure { size, service, ttft, uncached, output, believed_blocks, is_guess, loads_adapter } = *departure;
         pool.tally.dispatched(service, uncached, now);
-        endpoint.state.sheet.count(pool.tally.dispatches());
         pool.kinds.judge(topology.members.len(), |position| &topology.members[position].state);
         let adapter = request.adapter.as_ref();
         let output = output as u32;

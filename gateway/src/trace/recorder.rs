@@ -142,9 +142,9 @@ fn write(queue: &Receiver<Message>, next: &Next, fleet: &Fleet) {
         // What waits was recorded for the file there is, if there is one.
         if writer.file.is_some() {
             writer.add_all(messages);
-            changes.into_iter().for_each(|to| writer.turn(to));
+            writer.turn_all(changes);
         } else {
-            changes.into_iter().for_each(|to| writer.turn(to));
+            writer.turn_all(changes);
             writer.add_all(messages);
         }
     }
@@ -177,6 +177,12 @@ impl<'a> Writer<'a> {
                 }
             }
             To::Other(file) => (self.file, self.looked, self.fails) = (file, None, false),
+        }
+    }
+
+    fn turn_all(&mut self, changes: Vec<To>) {
+        for to in changes {
+            self.turn(to);
         }
     }
 

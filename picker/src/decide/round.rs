@@ -203,7 +203,7 @@ impl<'a> Round<'a> {
                 select::cheapest(&self.scratch.totals, relative, absolute, &mut self.scratch.tied);
                 match self.owner_among_tied() {
                     Some(candidate) => (candidate, Reason::Owner, self.cap()),
-                    None => (self.fairest_tied(), Reason::Cost, self.cap()),
+                    None => (self.least_busy_tied(), Reason::Cost, self.cap()),
                 }
             }
             Select::Max => {
@@ -228,25 +228,6 @@ impl<'a> Round<'a> {
         };
         let reason = if self.scratch.kept.len() == 1 { Reason::Only } else { reason };
         Some(Choice { candidate, reason, bound })
-    }
-
-    /// Of equals the least busy one; among several, when the prompt will be sent to where it goes now again and again, the one
-    /// that has had the fewest requests lately, so that in the end all have had their share.
-    fn fairest_tied(&mut self) -> usize {
-        let next = self.least_busy_tied();
-        let stays = self.plan.reads_prefixes && self.best_cached == 0.0 && self.ring_key().is_some();
-        if !stays {
-            return next;
-        }
-        let Self { topology, scratch, pool, .. } = self;
-        let dispatches = pool.tally.dispatches();
-        let lately = |candidate: usize| {
-            let member = &topology.members[scratch.kept[candidate] as usize];
-            member.state.sheet.lately(dispatches) / member.weight
-        };
-        let fairer = |one: (usize, f64), other: (usize, f64)| if other.1 < one.1 { other } else { one };
-        let tied = scratch.tied.iter().map(|candidate| *candidate as usize);
-        tied.map(|candidate| (candidate, lately(candidate))).fold((next, lately(next)), fairer).0
     }
 
     fn least_busy_tied(&mut self) -> usize {

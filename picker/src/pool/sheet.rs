@@ -19,9 +19,6 @@ const FORGOTTEN_AFTER: u64 = 1_000;
 /// load of others.
 pub(crate) const SCRAPE_SLACK: f64 = 2.0;
 
-/// Dispatches of the pool over which a request counts as sent lately: some minutes of a busy pool.
-const LATELY: f64 = 2_000.0;
-
 /// Stands for a time that has not come, or never will.
 const NEVER: u64 = u64::MAX;
 
@@ -97,9 +94,6 @@ pub(crate) struct Sheet {
     pub(crate) prefill_tokens: AtomicU64,
     /// Output tokens expected by our requests there, whole until each ends.
     pub(crate) output_tokens: AtomicU64,
-    /// Requests that were sent there, each fading with the dispatches of the pool since, and as of how many of these.
-    lately: Number,
-    lately_at: AtomicU64,
 }
 
 impl Default for Sheet {
@@ -138,8 +132,6 @@ impl Default for Sheet {
             head_since: AtomicU64::new(NEVER),
             prefill_tokens: AtomicU64::default(),
             output_tokens: AtomicU64::default(),
-            lately: Number::new(0.0),
-            lately_at: AtomicU64::default(),
         }
     }
 }
@@ -241,18 +233,6 @@ impl Sheet {
         self.next_leave.store(work.next_leave().map_or(NEVER, Time::as_nanos), Ordering::Relaxed);
         self.head_since.store(work.head_since().map_or(NEVER, Time::as_nanos), Ordering::Relaxed);
         self.prefill_tokens.store(work.tokens(), Ordering::Relaxed);
-    }
-
-    /// Requests that were sent there lately, now that the pool has dispatched so many.
-    pub(crate) fn lately(&self, dispatches: u64) -> f64 {
-        let since = dispatches.saturating_sub(self.lately_at.load(Ordering::Relaxed));
-        self.lately.get() * (-(since as f64) / LATELY).exp()
-    }
-
-    /// One more was sent there.
-    pub(crate) fn count(&self, dispatches: u64) {
-        self.lately.set(self.lately(dispatches) + 1.0);
-        self.lately_at.store(dispatches, Ordering::Relaxed);
     }
 
     /// Tokens of ours that are still to be computed or expected to be produced.
