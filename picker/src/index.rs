@@ -20,7 +20,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
 use crate::pool::Slot;
-use crate::prefix::block_bytes;
 
 pub use matches::Matches;
 
@@ -140,7 +139,7 @@ impl Index {
                 let node = shard.entry(*hash).or_insert_with(|| {
                     bytes += NODE_BYTES;
                     let parent_home = if offset == 0 { parent_home } else { home };
-                    Node::new(parent, parent_home, (block_bytes(depth) as u64 / UNIT_BYTES) as u8)
+                    Node::new(parent, parent_home, depth)
                 });
                 let heap_bytes = node.holders.heap_bytes();
                 if node.holders.claim(number, stamp).is_none_or(|previous| previous <= floor) {
@@ -208,16 +207,23 @@ impl Index {
             return true;
         }
         account.take(&mut queue, u64::from(left.units));
-        let Some(above) = above else { return true };
+        // A use's records go from its deepest block to its first, as they are to be evicted.
         let first = queue.records.partition_point(|record| record.stamp() < stamp);
-        let of_use = queue.records.range_mut(first..).take_while(|record| record.stamp() == stamp);
-        if let Some(record) = of_use.into_iter().find(|record| record.tail() == place.hash) {
-            *record = above;
-        } else {
-            // Behind the rest of the use, which is deeper and goes first.
-            let behind = queue.records.partition_point(|record| record.stamp() <= stamp);
-            queue.records.insert(behind, above);
-            self.bytes.fetch_add(RECORD_BYTES, Ordering::Relaxed);
+        let end = queue.records.partition_point(|record| record.stamp() <= stamp);
+        let of_block = (first..end).find(|at| queue.records[*at].tail() == place.hash);
+        match (of_block, above) {
+            (Some(at), Some(above)) => queue.records[at] = above,
+            (Some(at), None) => {
+                queue.records.remove(at);
+                self.bytes.fetch_sub(RECORD_BYTES, Ordering::Relaxed);
+            }
+            (None, Some(above)) => {
+                let mut deeper = queue.records.range(first..end);
+                let at = deeper.position(|record| self.depth(*record).is_some_and(|depth| depth < left.depth));
+                queue.records.insert(at.map_or(end, |at| first + at), above);
+                self.bytes.fetch_add(RECORD_BYTES, Ordering::Relaxed);
+            }
+            (None, None) => {}
         }
         true
     }
@@ -332,6 +338,12 @@ impl Index {
     fn owns(&self, number: u16, record: Record) -> bool {
         let shard = self.shards[usize::from(record.home())].read().unwrap_or_else(PoisonError::into_inner);
         shard.get(record.tail()).is_some_and(|node| node.holders.stamp(number) == Some(record.stamp()))
+    }
+
+    /// The depth of a record's last block, if anyone still holds it.
+    fn depth(&self, record: Record) -> Option<u16> {
+        let shard = self.shards[usize::from(record.home())].read().unwrap_or_else(PoisonError::into_inner);
+        shard.get(record.tail()).map(|node| node.depth)
     }
 
     /// Evicts an endpoint's oldest blocks until it is within its capacity.

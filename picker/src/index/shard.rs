@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::collections::hash_map::{Entry, RandomState};
 use std::hash::{BuildHasher, Hasher};
 
+use super::account::UNIT_BYTES;
 use super::holders::Holders;
+use crate::prefix::block_bytes;
 
 /// Parts of the index. Enough that threads seldom meet and that the growth of one part, which moves all its blocks, is
 /// over in a fraction of a millisecond even when the index is full.
@@ -22,11 +24,15 @@ pub(super) struct Node {
     /// Length of the block in units of account.
     pub(super) units: u8,
     parent_home: u8,
+    /// Blocks before this one, at most 65,535.
+    pub(super) depth: u16,
 }
 
 impl Node {
-    pub(super) fn new(parent: u64, parent_home: u8, units: u8) -> Self {
-        Self { parent, holders: Holders::default(), units, parent_home }
+    pub(super) fn new(parent: u64, parent_home: u8, depth: usize) -> Self {
+        let units = (block_bytes(depth) as u64 / UNIT_BYTES) as u8;
+        let depth = depth.min(usize::from(u16::MAX)) as u16;
+        Self { parent, holders: Holders::default(), units, parent_home, depth }
     }
 }
 
@@ -35,6 +41,7 @@ pub(super) struct Left {
     pub(super) parent: u64,
     pub(super) parent_home: u8,
     pub(super) units: u8,
+    pub(super) depth: u16,
     pub(super) freed_bytes: usize,
 }
 
@@ -78,6 +85,7 @@ impl Shard {
             parent: node.parent,
             parent_home: node.parent_home,
             units: node.units,
+            depth: node.depth,
             freed_bytes: heap_bytes - node.holders.heap_bytes(),
         };
         if node.holders.as_slice().is_empty() {

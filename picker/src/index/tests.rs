@@ -338,6 +338,21 @@ fn a_block_that_the_server_let_go_of_ends_the_belief_there_and_leaves_the_rest_t
 }
 
 #[test]
+fn what_is_left_between_blocks_that_were_let_go_of_is_evicted_from_its_end() {
+    let index = index();
+    let blocks = chain(1, 31);
+    index.insert(slot(0), &blocks);
+    for at in [1, 16] {
+        assert!(index.withdraw(slot(0), Place::of(&blocks, at).unwrap()));
+    }
+    // 14 blocks behind the second gap, 14 between the two, and the first. Those behind go, and one between.
+    give_room_for(&index, slot(0), 15);
+    index.insert(slot(0), &chain(2, 1));
+    assert_eq!(index.held_bytes(slot(0)), 15 * UNIT_BYTES);
+    assert_eq!(found(&index, &blocks), [(0, 1)], "the first block is still there");
+}
+
+#[test]
 fn a_block_that_was_let_go_of_is_believed_again_with_the_next_dispatch() {
     let index = index();
     let blocks = chain(1, 10);
