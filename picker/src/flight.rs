@@ -11,7 +11,7 @@ use crate::index::{Claim, Index};
 use crate::kv::Ended;
 use crate::pool::state::Dispatch;
 use crate::pool::topology::Topology;
-use crate::pool::{Endpoint, Outcome, Pool};
+use crate::pool::{Endpoint, Outcome, Pool, Sent, Word};
 use crate::prefix::Prompt;
 use crate::request::RequestInfo;
 use crate::time::Time;
@@ -38,6 +38,8 @@ pub struct Flight {
     tenant: u64,
     streams: bool,
     ticket: u64,
+    /// Its number in what is told to other gateways.
+    told: Option<u64>,
     dispatched: Time,
     predicted_ttft: Duration,
     /// When the connection stood on which it went out, and the round trip of that connection.
@@ -110,6 +112,14 @@ impl Flight {
             now,
         );
         let claim = has_blocks.then(|| topology.index.insert(endpoint.slot, &request.prompt.blocks));
+        let told = pool.peers.ticket();
+        if let Some(ticket) = told {
+            let is_new = claim.is_some_and(|claim| claim.blocks() > 0);
+            let blocks = if is_new { &request.prompt.blocks[..] } else { &[] };
+            let streams = request.streams;
+            let sent = Sent { ticket, endpoint: endpoint.slot, uncached: uncached as u32, output, streams, blocks };
+            pool.peers.tell(Word::Sent(sent), endpoint);
+        }
         Self {
             pool: pool.clone(),
             endpoint: endpoint.clone(),
@@ -122,6 +132,7 @@ impl Flight {
             tenant: request.tenant,
             streams: request.streams,
             ticket,
+            told,
             dispatched: now,
             predicted_ttft: ttft,
             connected: None,
@@ -181,6 +192,9 @@ impl Flight {
             let dispatches = self.pool.tally.dispatches();
             let mean = self.pool.tally.mean_uncached();
             self.endpoint.state.first_token(self.ticket, sample, mean, latency, dispatches, now);
+            if let Some(ticket) = self.told {
+                self.pool.peers.tell(Word::FirstToken { ticket }, &self.endpoint);
+            }
         }
     }
 
@@ -260,6 +274,9 @@ impl Drop for Flight {
         let (now, outcome) = self.ended.unwrap_or_else(|| (self.pool.latest(), Outcome::ClientGone));
         let completed = outcome == Outcome::Completed;
         self.endpoint.state.ended(self.ticket, self.output, self.adapter.as_ref(), completed, now);
+        if let Some(ticket) = self.told {
+            self.pool.peers.tell(Word::Ended { ticket }, &self.endpoint);
+        }
         // Without a first token the prompt has most likely not been computed, so it is not cached there either.
         if let Some(claim) = self.claim.take()
             && self.first_token.is_none()

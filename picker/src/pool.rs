@@ -7,6 +7,7 @@ mod batch;
 mod endpoint;
 mod event;
 pub(crate) mod kinds;
+mod peers;
 mod residents;
 mod sheet;
 mod snapshot;
@@ -35,13 +36,14 @@ use crate::time::Time;
 use crate::trial::{ArmTurns, Plans};
 
 use kinds::SpeedKinds;
+use peers::Peers;
 use tally::Tally;
 use topology::Topology;
 use writer::Writer;
 
 pub use endpoint::{Endpoint, EndpointSpec, Slot};
 pub use event::{Event, Outcome};
-pub(crate) use sheet::SCRAPE_SLACK;
+pub use peers::{Count, Sent, Tell, Word};
 pub use snapshot::{EndpointSnapshot, Freshness};
 pub(crate) use state::State;
 
@@ -56,6 +58,7 @@ pub struct Pool {
     pub(crate) known: KnownKeys,
     pub(crate) arm_turns: ArmTurns,
     pub(crate) kinds: SpeedKinds,
+    pub(crate) peers: Peers,
     /// Held by whoever changes the topology.
     writer: Mutex<Writer>,
     /// The latest time seen, for guards that are dropped without one.
@@ -84,6 +87,7 @@ impl Pool {
             known: KnownKeys::default(),
             arm_turns: ArmTurns::default(),
             kinds: SpeedKinds::default(),
+            peers: Peers::default(),
             writer: Mutex::default(),
             latest: AtomicU64::default(),
         }))
@@ -146,7 +150,8 @@ impl Pool {
                 if let Some(endpoint) = topology.endpoint(endpoint)
                     && let Some(kv_tokens) = endpoint.state.scraped(facts, now)
                 {
-                    let ours = if topology.config.affinity.gateways > 1 { SHARE_OF_SEVERAL } else { 1.0 };
+                    let gateways = self.peers.gateways(topology.config.affinity.gateways);
+                    let ours = if self.peers.any_silent(gateways) { SHARE_OF_SEVERAL } else { 1.0 };
                     let bytes = kv_tokens * self.tally.bytes_per_token() * ours;
                     topology.index.set_capacity(endpoint.slot, bytes as u64);
                 }
@@ -175,6 +180,9 @@ impl Pool {
                     endpoint.state.cache.changed(rank, changes, &topology.index, endpoint.slot, now);
                 }
             }
+            Event::Peer { peer, word } => self.peers.heard(peer, word, &self.topology.load(), now),
+            Event::PeerCounts { peer, counts } => self.peers.counted(peer, counts, now),
+            Event::PeerLeft { peer } => self.peers.left(peer, now),
             Event::Drain { endpoint, draining } => {
                 if let Some(endpoint) = self.topology.load().endpoint(endpoint) {
                     endpoint.state.health.drain(draining);
@@ -192,6 +200,23 @@ impl Pool {
     /// said again and again, and outlives a change of configuration.
     pub fn set_scrape_interval(&self, interval: Duration) {
         self.topology.load().set_scrape_interval(interval);
+    }
+
+    /// Says how many other gateways route to this pool, whether or not they talk. May be said again and again; the
+    /// configuration's number counts when it is larger.
+    pub fn expect_peers(&self, others: u32) {
+        self.peers.expect(others);
+    }
+
+    /// Tells `teller` of every request that is sent from now on, or nobody.
+    pub fn tell_peers(&self, teller: Option<Arc<dyn Tell>>) {
+        self.peers.set_teller(teller);
+    }
+
+    /// How many requests this gateway has in flight at each endpoint where it has any: what [`Event::PeerCounts`] takes.
+    pub fn counts(&self) -> Vec<(Slot, Count)> {
+        let count = |endpoint: &Arc<Endpoint>| (endpoint.slot, endpoint.state.count());
+        self.topology.load().endpoints.iter().map(count).filter(|(_, count)| *count != Count::default()).collect()
     }
 
     /// How often each endpoint is scraped; `None` until it is said.

@@ -151,9 +151,20 @@ impl Candidates<'_> {
         self.scraped(i).freshness
     }
 
-    /// Requests there that are not ours: scraped minus our own as of that scrape, at least 0; 0 when unknown.
+    /// Requests there that are not ours: those that other gateways told of, and what the page shows besides, 0 when unknown.
     pub fn outside(&self, i: usize) -> f64 {
-        self.scraped(i).outside
+        f64::from(self.ours(i).guests) + self.scraped(i).outside
+    }
+
+    /// Requests of which only the page tells, and that wait there: all that may not be a mere difference in time between page
+    /// and gateway.
+    pub fn others_waiting(&self, i: usize) -> f64 {
+        f64::from(self.scraped(i).others_waiting)
+    }
+
+    /// The same of requests that run.
+    pub fn others_running(&self, i: usize) -> f64 {
+        f64::from(self.scraped(i).others_running)
     }
 
     /// Our own requests in flight there. Exact.
@@ -161,22 +172,23 @@ impl Candidates<'_> {
         f64::from(self.ours(i).load.requests)
     }
 
-    /// Our own requests there that have no first token yet. Exact for streams, predicted for the others.
+    /// Requests there that have no first token yet, ours and those that other gateways told of. Exact for streams, predicted for
+    /// the others.
     pub fn prefills(&self, i: usize) -> f64 {
         f64::from(self.ours(i).prefills)
     }
 
-    /// Our own requests there that are past their first token.
+    /// Those that are past their first token.
     pub fn decodes(&self, i: usize) -> f64 {
         f64::from(self.ours(i).decodes)
     }
 
-    /// Our own prefills there when `queued` was scraped; 0 when it is unknown.
+    /// What [`Self::prefills`] was when `queued` was scraped; 0 when it is unknown.
     pub fn prefills_scraped(&self, i: usize) -> f64 {
         f64::from(self.scraped(i).prefills)
     }
 
-    /// Our own decoding streams there when `running` was scraped; 0 when it is unknown.
+    /// What [`Self::decodes`] was when `running` was scraped; 0 when it is unknown.
     pub fn decodes_scraped(&self, i: usize) -> f64 {
         f64::from(self.scraped(i).decodes)
     }

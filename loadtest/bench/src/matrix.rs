@@ -164,6 +164,7 @@ impl Matrix {
                 warm_up: scenario.warm_up(),
                 hop: HOP,
                 told: asked.told,
+                talk: asked.peers,
                 adapters: &adapters,
                 seed,
             };

@@ -5,6 +5,7 @@
 
 mod bar;
 mod read;
+mod talk;
 mod told;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use spillway_sim::fleet::{Group, TimedFault};
 
 pub use bar::{Bar, Verdict};
 pub use read::Unusable;
+pub use talk::Talk;
 pub use told::Told;
 
 use crate::limits::{MOST_ENDPOINTS, MOST_VIEWS, POOL, REQUESTS, SCRAPE, SHARE, TIME, TOKENS, twice};
@@ -75,6 +77,8 @@ pub struct Load {
     /// What gateways are told.
     #[serde(default)]
     pub told: Told,
+    /// What gateways tell each other; nothing by default.
+    pub peers: Option<Talk>,
 }
 
 /// A map in which no name stands twice: the YAML library lets the last one win.
@@ -130,6 +134,9 @@ impl Load {
             problems.add("scrape", format_args!("must be 0 for never, or {least} to {most}, not {}", self.scrape));
         }
         problems.inside("told", |problems| self.told.check(problems));
+        if let Some(talk) = &self.peers {
+            problems.inside("peers", |problems| talk.check(problems));
+        }
     }
 
     /// Checks what follows from values that are all right.

@@ -11,6 +11,7 @@ mod gateway;
 mod oracle;
 mod run;
 mod variants;
+mod words;
 
 pub use fleet::{Counters, Endpoint, EndpointTotals};
 pub use gateway::Routing;

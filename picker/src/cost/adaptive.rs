@@ -7,7 +7,6 @@
 
 use super::{Cost, Term, Terms};
 use crate::learn::Rates;
-use crate::pool::SCRAPE_SLACK;
 use crate::request::RequestInfo;
 use crate::view::{AdapterState, Candidates};
 
@@ -147,9 +146,6 @@ struct Site {
 
 impl Site {
     fn read(candidates: &Candidates<'_>, i: usize) -> Self {
-        let others = (candidates.outside(i) - SCRAPE_SLACK).max(0.0);
-        let queued = candidates.queued(i).unwrap_or(0.0);
-        let others_waiting = (queued - candidates.prefills_scraped(i)).clamp(0.0, others);
         Self {
             rates: candidates.rates(i),
             mean_service: candidates.mean_service(i).max(LEAST_SERVICE),
@@ -158,8 +154,8 @@ impl Site {
             pending: candidates.pending(i),
             prefills: candidates.prefills(i),
             streams: candidates.decodes(i),
-            others_waiting,
-            others_streams: others - others_waiting,
+            others_waiting: candidates.others_waiting(i),
+            others_streams: candidates.others_running(i),
             places: candidates.places(i),
             kv_usage: candidates.kv_usage(i),
             kv_tokens: candidates.kv_tokens(i),

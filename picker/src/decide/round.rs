@@ -38,6 +38,8 @@ pub(crate) struct Round<'a> {
     prior_cached: f64,
     /// The endpoint that only a guess says to hold the prompt.
     guessed: Option<usize>,
+    /// There are gateways of which it is not known what they send where.
+    any_silent: bool,
     /// Bounds of the ring, once something asked for them.
     pub(crate) bounds: Option<Bounds>,
 }
@@ -64,7 +66,8 @@ impl<'a> Round<'a> {
         scratch: &'a mut Scratch,
     ) -> (Self, Result<(), NoPick>) {
         let config = &topology.config;
-        let view = pool.tally.view(request, config.affinity.gateways, config.media_tokens, now);
+        let gateways = pool.peers.gateways(config.affinity.gateways);
+        let view = pool.tally.view(request, gateways, config.media_tokens, now);
         let mut round = Self {
             pool,
             topology,
@@ -78,6 +81,7 @@ impl<'a> Round<'a> {
             best_cached: 0.0,
             prior_cached: 0.0,
             guessed: None,
+            any_silent: pool.peers.any_silent(gateways),
             bounds: None,
         };
         round.see();

@@ -13,7 +13,7 @@ use crate::time::Time;
 pub(crate) struct Prefill {
     /// Names the request at this endpoint; rising.
     pub(crate) ticket: u64,
-    /// What it counts in the ledger.
+    /// What it counts in the ledger; 0 for a request of another gateway.
     pub(crate) size: u32,
     /// Tokens of its prompt that are to be computed.
     pub(crate) tokens: u32,
@@ -110,6 +110,11 @@ impl Work {
     /// Requests pending.
     pub(crate) fn len(&self) -> usize {
         self.pending.len()
+    }
+
+    /// Requests pending that are ours and whose first token will be seen.
+    pub(crate) fn watched(&self) -> u32 {
+        self.pending.iter().filter(|prefill| prefill.size > 0 && prefill.leaves.is_none()).count() as u32
     }
 
     /// When `settle` next has something to do.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::facts::Facts;
 use crate::flight::Flight;
 use crate::kv::Change;
-use crate::pool::Slot;
+use crate::pool::{Count, Slot, Word};
 
 /// Something that happened at an endpoint or to a request there.
 #[derive(Debug)]
@@ -41,6 +41,25 @@ pub enum Event<'a> {
         rank: u32,
         /// What changed, in order.
         changes: &'a [Change],
+    },
+    /// Another gateway told of one of its requests. Nothing counts before it has told how many it has.
+    Peer {
+        /// The gateway.
+        peer: u64,
+        /// What it told.
+        word: Word<'a>,
+    },
+    /// Another gateway told how many requests it has in flight. From then on it counts among those that talk.
+    PeerCounts {
+        /// The gateway.
+        peer: u64,
+        /// Requests by endpoint; none where nothing is said.
+        counts: &'a [(Slot, Count)],
+    },
+    /// Another gateway left, or has not been heard for too long.
+    PeerLeft {
+        /// The gateway.
+        peer: u64,
     },
     /// An active probe succeeded or failed, after whatever threshold the caller applies. May be repeated.
     Probed {

@@ -17,7 +17,7 @@ const FORGOTTEN_AFTER: u64 = 1_000;
 
 /// Requests by which a scrape and our own events may differ because of what was on the wire. Fewer are not taken for the
 /// load of others.
-pub(crate) const SCRAPE_SLACK: f64 = 2.0;
+const SCRAPE_SLACK: f64 = 2.0;
 
 /// Stands for a time that has not come, or never will.
 const NEVER: u64 = u64::MAX;
@@ -60,6 +60,8 @@ pub(crate) struct Sheet {
     pub(crate) kv_added: Number,
     /// Requests of others, by the scrape.
     pub(crate) outside: Number,
+    /// Requests of other gateways that these told of, whatever their state.
+    pub(crate) guests: AtomicU32,
     scraped_at: AtomicU64,
     pub(crate) frozen: AtomicBool,
     pub(crate) asleep: AtomicBool,
@@ -108,6 +110,7 @@ impl Default for Sheet {
             places: unknown(),
             kv_added: Number::new(0.0),
             outside: Number::new(0.0),
+            guests: AtomicU32::default(),
             scraped_at: AtomicU64::new(NEVER),
             frozen: AtomicBool::default(),
             asleep: AtomicBool::default(),

@@ -14,6 +14,7 @@ use crate::kv::Cache;
 use crate::learn::{Fit, Rates};
 use crate::ledger::work::Work;
 use crate::ledger::{DECODE, Ledger};
+use crate::pool::Count;
 use crate::pool::batch::Batch;
 use crate::pool::residents::Residents;
 use crate::pool::sheet::Sheet;
@@ -46,6 +47,7 @@ pub(crate) struct State {
 #[derive(Debug, Default)]
 struct Book {
     work: Work,
+    /// Streams past their first token, ours and those that other gateways told of, as in `work`.
     decodes: u32,
     /// Output tokens expected by what is in flight.
     output: u64,
@@ -55,10 +57,10 @@ struct Book {
     batch: Batch,
 }
 
-/// A request on its way to the endpoint, already reserved in the ledger.
+/// A request on its way to the endpoint; one of ours is already reserved in the ledger.
 #[derive(Debug)]
 pub(crate) struct Dispatch<'a> {
-    /// What was reserved.
+    /// What was reserved; 0 for a request of another gateway.
     pub(crate) size: u32,
     /// Its prefill time, predicted.
     pub(crate) service: Duration,
@@ -108,6 +110,41 @@ impl State {
         }
         self.publish(&book);
         ticket
+    }
+
+    /// How many requests of ours there are, as other gateways are told.
+    pub(crate) fn count(&self) -> Count {
+        let requests = self.ledger.load().requests;
+        Count { requests, waiting: if requests == 0 { 0 } else { self.book().work.watched() } }
+    }
+
+    /// Enters a request of another gateway and returns its ticket.
+    pub(crate) fn guest_dispatched(&self, dispatch: &Dispatch<'_>, now: Time) -> u64 {
+        self.sheet.guests.fetch_add(1, Ordering::Relaxed);
+        self.dispatched(dispatch, now)
+    }
+
+    /// The first token of a request of another gateway came. When it was seen there is known, but not when it went out, so it
+    /// is no sample of the endpoint's speed.
+    pub(crate) fn guest_first_token(&self, ticket: u64, now: Time) {
+        let mut book = self.book();
+        self.settle_book(&mut book, now);
+        if let Some((prefill, _)) = book.work.first_token(ticket, now) {
+            self.decodes(&mut book, prefill.size);
+        }
+        self.publish(&book);
+    }
+
+    /// A request of another gateway is over.
+    pub(crate) fn guest_ended(&self, ticket: u64, output: u32, now: Time) {
+        self.sheet.guests.fetch_sub(1, Ordering::Relaxed);
+        let mut book = self.book();
+        self.settle_book(&mut book, now);
+        if book.work.remove(ticket, now).is_none() {
+            book.decodes = book.decodes.saturating_sub(1);
+        }
+        book.output = book.output.saturating_sub(u64::from(output));
+        self.publish(&book);
     }
 
     /// The first token of a streaming request came, `latency` after the endpoint had the request and after so many
@@ -285,7 +322,10 @@ impl State {
     }
 
     fn decodes(&self, book: &mut Book, size: u32) {
-        self.ledger.resize(size, DECODE);
+        // What another gateway sent has no size, and no place in the ledger.
+        if size > 0 {
+            self.ledger.resize(size, DECODE);
+        }
         book.decodes += 1;
     }
 

@@ -38,18 +38,24 @@ pub(crate) struct Scraped {
     pub(crate) places: f64,
     /// Seconds.
     pub(crate) age: f64,
-    /// Requests of others; 0 when unknown.
+    /// Requests of others by the page, besides those that other gateways told of; 0 when unknown.
     pub(crate) outside: f64,
     /// Ours as of the scrape; 0 when unknown.
     pub(crate) prefills: u32,
     pub(crate) decodes: u32,
+    /// Of `outside`, as far as it is surely others': those that wait, and those that run.
+    pub(crate) others_waiting: f32,
+    pub(crate) others_running: f32,
     pub(crate) freshness: Freshness,
 }
 
-/// What we have in flight there.
+/// What is in flight there as far as we know: what we sent, and what other gateways told of.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ours {
+    /// What we sent.
     pub(crate) load: Load,
+    /// What other gateways told of.
+    pub(crate) guests: u32,
     pub(crate) prefills: u32,
     pub(crate) decodes: u32,
     /// Seconds of prefill ahead.
@@ -144,7 +150,7 @@ impl Table {
     /// Requests there, ours and those of others, for one unit of weight.
     pub(crate) fn busyness(&self, position: usize) -> f64 {
         let ours = &self.ours[position];
-        (f64::from(ours.load.requests) + self.scraped[position].outside) / ours.weight
+        (f64::from(ours.load.requests) + f64::from(ours.guests) + self.scraped[position].outside) / ours.weight
     }
 }
 
@@ -185,6 +191,8 @@ impl Scraped {
                 outside: 0.0,
                 prefills: 0,
                 decodes: 0,
+                others_waiting: 0.0,
+                others_running: 0.0,
                 freshness,
             };
         }
@@ -200,6 +208,8 @@ impl Scraped {
             outside: sheet.outside.get(),
             prefills: sheet.prefills_then.load(Ordering::Relaxed),
             decodes: sheet.decodes_then.load(Ordering::Relaxed),
+            others_waiting: sheet.others_waiting() as f32,
+            others_running: sheet.others_running() as f32,
             freshness,
         }
     }
@@ -215,6 +225,7 @@ impl Ours {
         let sheet = &state.sheet;
         Self {
             load: state.ledger.load(),
+            guests: sheet.guests.load(Ordering::Relaxed),
             prefills: sheet.prefills.load(Ordering::Relaxed),
             decodes: sheet.decodes.load(Ordering::Relaxed),
             pending: sheet.pending(now),

@@ -52,6 +52,7 @@ fn in_virtual_time(scenario: &Scenario, trace: &Trace, prompts: &[Rendered]) -> 
         warm_up: Duration::ZERO,
         hop: Duration::ZERO,
         told: Told::default(),
+        talk: None,
         adapters: &[],
         seed: 1,
     };

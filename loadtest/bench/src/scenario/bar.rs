@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_bar_that_nothing_can_pass_or_miss_is_refused() {
-        let main = Load { arrivals: Arrivals::Even(1.0), gateways: 1, scrape: 0.1, told: Told::default() };
+        let main = Load { arrivals: Arrivals::Even(1.0), gateways: 1, scrape: 0.1, told: Told::default(), peers: None };
         let loads = BTreeMap::from([("main".to_owned(), main)]);
         let found = |bar: Bar| {
             let mut problems = Problems::default();

@@ -12,6 +12,7 @@ use spillway_picker::request::{RequestInfo, Turn};
 use spillway_picker::time::Time;
 
 use super::variants::registry;
+use super::words::{Kept, Words};
 use crate::workload::random::Random;
 
 /// Who decides, and how.
@@ -36,6 +37,7 @@ pub(super) struct Gateway {
     slots: Vec<Slot>,
     random: Random,
     rotation: u64,
+    words: Option<Arc<Words>>,
 }
 
 /// The picker takes times since an origin; the run's own, and a little, for 0 means "never" in places.
@@ -62,7 +64,7 @@ impl Gateway {
             pool.set_scrape_interval(interval);
         }
         let slots = pool.endpoints().iter().map(|endpoint| endpoint.slot).collect();
-        Ok(Self { pool, slots, random, rotation: 0 })
+        Ok(Self { pool, slots, random, rotation: 0, words: None })
     }
 
     /// Decides; the number of the endpoint and the guard of the request there.
@@ -74,6 +76,19 @@ impl Gateway {
         let slot = pick.endpoint.slot;
         let number = self.slots.iter().position(|known| *known == slot).expect("endpoints do not change in a run");
         Ok((number, flight))
+    }
+
+    /// From now on it has something to tell to so many others.
+    pub(super) fn talk(&mut self, others: u32) {
+        let words = Arc::<Words>::default();
+        self.pool.tell_peers(Some(words.clone()));
+        self.pool.expect_peers(others);
+        self.words = Some(words);
+    }
+
+    /// What it said since it was last asked.
+    pub(super) fn said(&self) -> Vec<Kept> {
+        self.words.as_ref().map(|words| words.take()).unwrap_or_default()
     }
 
     pub(super) fn scraped(&self, endpoint: usize, facts: Facts, now: Duration) {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use spillway_picker::decide::NoPick;
 use spillway_picker::flight::Flight;
-use spillway_picker::pool::{Event, Outcome as PickerOutcome};
+use spillway_picker::pool::{Count, Event, Outcome as PickerOutcome, Slot};
 use spillway_picker::registry::PolicyError;
 use spillway_picker::request::RequestInfo;
 use spillway_sim::engine::{self, What};
@@ -17,8 +17,9 @@ use super::agenda::Agenda;
 use super::fleet::{Endpoint, EndpointTotals, Server};
 use super::gateway::{Gateway, Routing, time};
 use super::oracle;
+use super::words::Kept;
 use crate::measure::Outcome;
-use crate::scenario::Told;
+use crate::scenario::{Talk, Told};
 use crate::workload::random::Random;
 use crate::workload::text::Rendered;
 use crate::workload::trace::{Start, Trace};
@@ -44,6 +45,8 @@ pub struct Setup<'a> {
     pub hop: Duration,
     /// What gateways are told.
     pub told: Told,
+    /// What they tell each other.
+    pub talk: Option<Talk>,
     /// Adapters by number: their names.
     pub adapters: &'a [Arc<str>],
     /// Decides noise and chance.
@@ -99,6 +102,12 @@ enum Happening {
     Heard { endpoint: usize, events: Vec<engine::Event>, happened: Duration },
     /// A metrics page is read.
     Page { gateway: usize, endpoint: usize },
+    /// A gateway tells the others what it has in flight.
+    Tells { gateway: usize },
+    /// A gateway hears words of another one.
+    Words { from: usize, to: usize, words: Vec<Kept> },
+    /// A gateway hears how much another one has in flight.
+    Counted { from: usize, to: usize, counts: Vec<(Slot, Count)> },
     /// What comes from here on counts.
     WarmedUp,
 }
@@ -118,6 +127,7 @@ struct Driver<'a> {
     servers: Vec<Server>,
     gateways: Vec<Gateway>,
     lots: Random,
+    losses: Random,
     followers: Vec<Vec<usize>>,
     /// By request: where it is in `outcomes`, and its guard.
     places: Vec<Option<usize>>,
@@ -143,6 +153,9 @@ pub fn run(setup: &Setup<'_>) -> Result<Run, PolicyError> {
             break;
         }
         driver.play(now, happening);
+        if setup.talk.is_some() {
+            driver.pass_words(now);
+        }
     }
     let end = setup.trace.horizon;
     let endpoints = driver.servers.into_iter().map(|server| server.totals(end)).collect();
@@ -175,6 +188,14 @@ impl<'a> Driver<'a> {
                 }
             }
         }
+        if let Some(talk) = setup.talk {
+            let count = gateways.len();
+            for (gateway, talker) in gateways.iter_mut().enumerate().take(talk.talkers(count)) {
+                talker.talk(count as u32 - 1);
+                let phase = talk.every * gateway as f64 / count as f64;
+                agenda.add(Duration::from_secs_f64(phase), Happening::Tells { gateway });
+            }
+        }
         let mut chances = Random::new(setup.seed, "told");
         let answers = setup.trace.requests.iter().map(|asked| {
             let streams = chances.unit() < setup.told.streaming && asked.streams;
@@ -188,6 +209,7 @@ impl<'a> Driver<'a> {
             servers: servers.map(|(number, endpoint)| Server::new(endpoint, setup.seed ^ number as u64)).collect(),
             gateways,
             lots: Random::new(setup.seed, "lots"),
+            losses: Random::new(setup.seed, "losses"),
             followers: setup.trace.followers(),
             places: vec![None; setup.trace.requests.len()],
             flights: std::iter::repeat_with(|| None).take(setup.trace.requests.len()).collect(),
@@ -201,6 +223,19 @@ impl<'a> Driver<'a> {
         })
     }
 
+    /// Takes the gateways' words to each other on their way.
+    fn pass_words(&mut self, now: Duration) {
+        for from in 0..self.gateways.len() {
+            let words = self.gateways[from].said();
+            if !words.is_empty() {
+                let (hearers, at) = self.hearers(from, now);
+                for to in hearers {
+                    self.agenda.add(at, Happening::Words { from, to, words: words.clone() });
+                }
+            }
+        }
+    }
+
     fn play(&mut self, now: Duration, happening: Happening) {
         match happening {
             Happening::Sent(request) => self.sent(request, now),
@@ -212,6 +247,24 @@ impl<'a> Driver<'a> {
             }
             Happening::Heard { endpoint, events, happened } => self.heard(endpoint, events, happened, now),
             Happening::WarmedUp => self.servers.iter_mut().for_each(Server::warmed_up),
+            Happening::Tells { gateway } => {
+                let counts = self.gateways[gateway].pool.counts();
+                let (hearers, at) = self.hearers(gateway, now);
+                for to in hearers {
+                    self.agenda.add(at, Happening::Counted { from: gateway, to, counts: counts.clone() });
+                }
+                let every = self.setup.talk.map_or(f64::MAX, |talk| talk.every);
+                self.agenda.add(now + Duration::from_secs_f64(every), Happening::Tells { gateway });
+            }
+            Happening::Words { from, to, words } => {
+                for word in &words {
+                    self.gateways[to].pool.observe(Event::Peer { peer: from as u64, word: word.word() }, time(now));
+                }
+            }
+            Happening::Counted { from, to, counts } => {
+                let event = Event::PeerCounts { peer: from as u64, counts: &counts };
+                self.gateways[to].pool.observe(event, time(now));
+            }
             Happening::Page { gateway, endpoint } => {
                 let facts = self.servers[endpoint].page(self.models.as_deref(), self.setup.told.cache);
                 self.gateways[gateway].scraped(endpoint, facts, now);
@@ -220,6 +273,15 @@ impl<'a> Driver<'a> {
                 }
             }
         }
+    }
+
+    /// Those who hear a word of a gateway, and when.
+    fn hearers(&mut self, from: usize, now: Duration) -> (Vec<usize>, Duration) {
+        let Some(talk) = self.setup.talk else { return (Vec::new(), now) };
+        let talkers = talk.talkers(self.gateways.len());
+        let hear = (0..talkers).filter(|to| *to != from && from < talkers);
+        let hear = hear.filter(|_| self.losses.unit() >= talk.loss).collect();
+        (hear, now + Duration::from_secs_f64(talk.delay))
     }
 
     fn sent(&mut self, request: usize, now: Duration) {

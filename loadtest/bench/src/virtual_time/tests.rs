@@ -38,6 +38,7 @@ fn play(trace: &Trace, policy: &str, endpoints: usize) -> Run {
         warm_up: Duration::from_secs(5),
         hop: HOP,
         told: Told::default(),
+        talk: None,
         adapters: &[],
         seed: 3,
     };

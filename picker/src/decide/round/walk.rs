@@ -40,7 +40,7 @@ impl Round<'_> {
         self.best_cached = kept.iter().map(|i| table.beliefs[*i as usize].cached_tokens).fold(0.0, f64::max);
         let Some(key) = self.ring_key().filter(|_| self.topology.reads_prefixes()) else { return };
         // What is too short to be cached has no home.
-        if self.topology.config.affinity.gateways > 1 && !self.request.prompt.blocks.is_empty() {
+        if self.any_silent && !self.request.prompt.blocks.is_empty() {
             self.find_homes(key);
             self.discount_copies();
             let prompt = self.view.prompt_tokens;
@@ -130,7 +130,7 @@ impl Round<'_> {
         let key = self.ring_key().filter(|key| {
             self.plan.reads_prefixes
                 && self.best_cached == 0.0
-                && (self.topology.config.affinity.gateways > 1 || self.pool.known.knows(*key))
+                && (self.view.gateways > 1 || self.pool.known.knows(*key))
         })?;
         let bounds = self.bounds();
         let Self { topology, scratch, .. } = self;
