@@ -76,15 +76,15 @@ pub struct EndpointTrace {
     pub demoted: bool,
     /// Our requests in flight there.
     pub in_flight: u32,
-    /// Requests of others there, by the last scrape.
+    /// Requests of others there: those that other gateways told of, and what the last scrape shows besides.
     pub outside: f64,
-    /// Those without a first token.
+    /// Requests without a first token, ours and those that other gateways told of.
     pub prefills: u32,
     /// Those past it.
     pub decodes: u32,
     /// Seconds of prefill ahead.
     pub pending_seconds: f64,
-    /// Tokens of ours there that are still to be computed or expected to be produced.
+    /// Tokens there, as far as known, that are still to be computed or expected to be produced.
     pub outstanding_tokens: u64,
     /// Tokens of the prompt believed to be cached there.
     pub cached_tokens: f64,

@@ -214,7 +214,7 @@ impl Candidates<'_> {
         self.endpoint(i).state.sheet.prefill_tokens.load(Ordering::Relaxed) as f64
     }
 
-    /// Tokens of our own requests there: of their prompts what is still to be computed, and the whole output expected of
+    /// Tokens of the requests known there: of their prompts what is still to be computed, and the whole output expected of
     /// each until it ends.
     pub fn outstanding_tokens(&self, i: usize) -> f64 {
         self.endpoint(i).state.sheet.outstanding_tokens() as f64

@@ -62,10 +62,12 @@ pub(crate) struct Sheet {
     pub(crate) outside: Number,
     /// Requests of other gateways that these told of, whatever their state.
     pub(crate) guests: AtomicU32,
+    /// Those of them that are past their first token.
+    pub(crate) guest_decodes: AtomicU32,
     scraped_at: AtomicU64,
     pub(crate) frozen: AtomicBool,
     pub(crate) asleep: AtomicBool,
-    /// Ours as of the scrape.
+    /// As of the scrape: ours, and those that other gateways told of.
     pub(crate) prefills_then: AtomicU32,
     pub(crate) decodes_then: AtomicU32,
     pub(crate) prefills: AtomicU32,
@@ -92,9 +94,9 @@ pub(crate) struct Sheet {
     /// Seconds a packet takes there and back.
     pub(crate) round_trip: Number,
     head_since: AtomicU64,
-    /// Prompt tokens of ours that are still to be computed.
+    /// Prompt tokens that are still to be computed, as far as known.
     pub(crate) prefill_tokens: AtomicU64,
-    /// Output tokens expected by our requests there, whole until each ends.
+    /// Output tokens expected by the requests known there, whole until each ends.
     pub(crate) output_tokens: AtomicU64,
 }
 
@@ -111,6 +113,7 @@ impl Default for Sheet {
             kv_added: Number::new(0.0),
             outside: Number::new(0.0),
             guests: AtomicU32::default(),
+            guest_decodes: AtomicU32::default(),
             scraped_at: AtomicU64::new(NEVER),
             frozen: AtomicBool::default(),
             asleep: AtomicBool::default(),
@@ -238,7 +241,7 @@ impl Sheet {
         self.prefill_tokens.store(work.tokens(), Ordering::Relaxed);
     }
 
-    /// Tokens of ours that are still to be computed or expected to be produced.
+    /// Tokens that are still to be computed or expected to be produced.
     pub(crate) fn outstanding_tokens(&self) -> u64 {
         self.prefill_tokens.load(Ordering::Relaxed) + self.output_tokens.load(Ordering::Relaxed)
     }

@@ -53,11 +53,13 @@ pub struct EndpointSnapshot {
     pub prefills: u32,
     /// Those past it.
     pub decodes: u32,
-    /// Load in request equivalents.
+    /// Requests in flight there that other gateways told of.
+    pub peers: u32,
+    /// Our load in request equivalents.
     pub load: f64,
-    /// Seconds of prefill ahead.
+    /// Seconds of prefill ahead, as far as known.
     pub pending_seconds: f64,
-    /// Tokens of ours there that are still to be computed or expected to be produced.
+    /// Tokens there, as far as known, that are still to be computed or expected to be produced.
     pub outstanding_tokens: u64,
     /// Time to first token to expect by those seen lately, without the network; fades while there are none.
     pub latency_seconds: Option<f64>,
@@ -82,6 +84,7 @@ impl EndpointSnapshot {
         let scraped = Scraped::read(&endpoint.state, stale_after, now);
         let rates = speeds.rates(&endpoint.state.sheet);
         let sheet = &endpoint.state.sheet;
+        let decodes = ours.decodes.saturating_sub(sheet.guest_decodes.load(Ordering::Relaxed));
         let known = |value: f64| (!value.is_nan()).then_some(value);
         Self {
             id: endpoint.id.clone(),
@@ -99,8 +102,9 @@ impl EndpointSnapshot {
             kv_usage: known(sheet.kv_usage.get()),
             kv_tokens: known(scraped.kv_tokens),
             in_flight: ours.load.requests,
-            prefills: ours.prefills,
-            decodes: ours.decodes,
+            prefills: ours.load.requests.saturating_sub(decodes),
+            decodes,
+            peers: ours.guests,
             load: f64::from(ours.load.units) / f64::from(UNIT),
             pending_seconds: ours.pending,
             outstanding_tokens: sheet.outstanding_tokens(),

@@ -49,6 +49,8 @@ struct Book {
     work: Work,
     /// Streams past their first token, ours and those that other gateways told of, as in `work`.
     decodes: u32,
+    /// Those of them that other gateways told of.
+    guest_decodes: u32,
     /// Output tokens expected by what is in flight.
     output: u64,
     standing: Standing,
@@ -142,6 +144,7 @@ impl State {
         self.settle_book(&mut book, now);
         if book.work.remove(ticket, now).is_none() {
             book.decodes = book.decodes.saturating_sub(1);
+            book.guest_decodes = book.guest_decodes.saturating_sub(1);
         }
         book.output = book.output.saturating_sub(u64::from(output));
         self.publish(&book);
@@ -168,8 +171,9 @@ impl State {
             self.decodes(&mut book, prefill.size);
             let kv_bound = self.sheet.kv_usage.get() > KV_BOUND;
             if let (Some(gap), Some(uncached)) = (gap.filter(|_| !kv_bound), sample) {
-                let ours = f64::from(book.work.len() as u32 + book.decodes);
-                let ours = ours / (ours + self.sheet.others());
+                let there = f64::from(book.work.len() as u32 + book.decodes);
+                let guests = f64::from(self.sheet.guests.load(Ordering::Relaxed));
+                let ours = (there - guests).max(0.0) / (there + self.sheet.others());
                 // Between two of ours in the line stand so many of others.
                 let waiting = f64::from(self.sheet.prefills_then.load(Ordering::Relaxed)).max(1.0);
                 let between = self.sheet.others_waiting() / waiting;
@@ -325,6 +329,8 @@ impl State {
         // What another gateway sent has no size, and no place in the ledger.
         if size > 0 {
             self.ledger.resize(size, DECODE);
+        } else {
+            book.guest_decodes += 1;
         }
         book.decodes += 1;
     }
@@ -333,6 +339,7 @@ impl State {
         self.sheet.set_work(&book.work);
         self.sheet.output_tokens.store(book.output, Ordering::Relaxed);
         self.sheet.decodes.store(book.decodes, Ordering::Relaxed);
+        self.sheet.guest_decodes.store(book.guest_decodes, Ordering::Relaxed);
         self.sheet.frozen.store(book.standing.is_frozen(), Ordering::Relaxed);
     }
 }

@@ -7,6 +7,7 @@ mod every_policy;
 mod explain;
 mod facts;
 mod latency;
+mod peers;
 mod policies;
 mod ring;
 mod support;
