@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::index::{Claim, Index};
 use crate::kv::Ended;
-use crate::pool::state::Dispatch;
+use crate::pool::state::{Dispatch, FirstToken};
 use crate::pool::topology::Topology;
 use crate::pool::{Endpoint, Outcome, Pool, Sent, Word};
 use crate::prefix::Prompt;
@@ -188,10 +188,16 @@ impl Flight {
             if self.loads_adapter {
                 self.pool.tally.adapter_loaded(latency.saturating_sub(self.predicted_ttft));
             }
-            let sample = (!self.loads_adapter).then_some(self.uncached);
-            let dispatches = self.pool.tally.dispatches();
-            let mean = self.pool.tally.mean_uncached();
-            self.endpoint.state.first_token(self.ticket, sample, mean, latency, dispatches, now);
+            let (known, stale_after) = self.pool.known_gateways();
+            let token = FirstToken {
+                latency,
+                uncached: (!self.loads_adapter).then_some(self.uncached),
+                mean_uncached: self.pool.tally.mean_uncached(),
+                known,
+                stale_after,
+                dispatches: self.pool.tally.dispatches(),
+            };
+            self.endpoint.state.first_token(self.ticket, &token, now);
             if let Some(ticket) = self.told {
                 self.pool.peers.tell(Word::FirstToken { ticket }, &self.endpoint);
             }

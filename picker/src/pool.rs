@@ -238,6 +238,12 @@ impl Pool {
         topology.endpoints.iter().map(take).collect()
     }
 
+    /// The part of the gateways that tell this one what they send, itself among them, and the age from which pages say nothing.
+    pub(crate) fn known_gateways(&self) -> (f64, Duration) {
+        let topology = self.topology.load();
+        (self.peers.known(topology.config.affinity.gateways), topology.stale_after())
+    }
+
     /// The latest time the pool was told.
     pub(crate) fn latest(&self) -> Time {
         Time::from_nanos(self.latest.load(Ordering::Relaxed))

@@ -20,6 +20,17 @@ use crate::time::Time;
 /// Requests of one gateway that are followed at most. More are only seen on metrics pages.
 const MOST_FOLLOWED: usize = 65_536;
 
+/// Part of another gateway's requests, of those it has or is taken to have, in which what it told and what it counts differ, from
+/// which it is not to be relied on: then prefixes stay on their homes, as with a gateway that says nothing. A word that is late by a
+/// tenth of a second makes a difference of some percent.
+const UNRELIABLE: f64 = 0.2;
+
+/// Weight of the newest count: a second or so at five counts a second.
+const COUNT_WEIGHT: f64 = 0.2;
+
+/// Fewer requests say nothing of that.
+const LEAST_COUNTED: f64 = 8.0;
+
 /// What gateways tell each other of one request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Word<'a> {
@@ -76,6 +87,8 @@ pub(crate) struct Peers {
     expected: AtomicU32,
     /// Others that talk.
     heard: AtomicU32,
+    /// Those of them that can be relied on.
+    reliable: AtomicU32,
     gateways: Mutex<HashMap<u64, Gateway>>,
     /// Whether `teller` has any: read before each word.
     tells: AtomicBool,
@@ -86,6 +99,8 @@ pub(crate) struct Peers {
 /// Requests of one other gateway, by ticket.
 #[derive(Default)]
 struct Gateway {
+    /// Mean part of its requests that was told wrong.
+    wrong: f64,
     guests: BTreeMap<u64, Guest>,
 }
 
@@ -149,9 +164,15 @@ impl Peers {
         configured.max(1 + others)
     }
 
-    /// Whether some of `gateways` do not talk to this one.
+    /// The part of all gateways, of which there are `configured` or more, that is heard or this one.
+    pub(crate) fn known(&self, configured: u32) -> f64 {
+        let known = f64::from(1 + self.heard.load(Ordering::Relaxed));
+        (known / f64::from(self.gateways(configured))).min(1.0)
+    }
+
+    /// Whether some of `gateways` do not talk to this one, or not so that they can be relied on.
     pub(crate) fn any_silent(&self, gateways: u32) -> bool {
-        1 + self.heard.load(Ordering::Relaxed) < gateways
+        1 + self.reliable.load(Ordering::Relaxed) < gateways
     }
 
     /// Another gateway said something of a request.
@@ -204,6 +225,12 @@ impl Peers {
             *all += 1;
             *wait += i64::from(guest.waits);
         }
+        let counted: u32 = counts.iter().map(|(_, count)| count.requests).sum();
+        let there = f64::from(counted).max(gateway.guests.len() as f64);
+        if there >= LEAST_COUNTED {
+            let wrong = surplus.values().map(|(all, _)| all.unsigned_abs()).sum::<u64>() as f64 / there;
+            gateway.wrong += (wrong.min(1.0) - gateway.wrong) * COUNT_WEIGHT;
+        }
         if surplus.values().any(|(all, wait)| *all > 0 || *wait > 0) {
             gateway.guests.retain(|_, guest| {
                 let (all, wait) = surplus.entry(guest.slot).or_default();
@@ -219,7 +246,13 @@ impl Peers {
                 !is_over
             });
         }
+        self.publish(&gateways);
+    }
+
+    fn publish(&self, gateways: &HashMap<u64, Gateway>) {
+        let reliable = gateways.values().filter(|gateway| gateway.wrong < UNRELIABLE).count();
         self.heard.store(gateways.len() as u32, Ordering::Relaxed);
+        self.reliable.store(reliable as u32, Ordering::Relaxed);
     }
 
     /// Another gateway left, or has not been heard for too long.
@@ -228,7 +261,7 @@ impl Peers {
         for guest in gateways.remove(&peer).into_iter().flat_map(|gateway| gateway.guests.into_values()) {
             guest.end(now);
         }
-        self.heard.store(gateways.len() as u32, Ordering::Relaxed);
+        self.publish(&gateways);
     }
 }
 

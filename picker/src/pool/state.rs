@@ -14,11 +14,11 @@ use crate::kv::Cache;
 use crate::learn::{Fit, Rates};
 use crate::ledger::work::Work;
 use crate::ledger::{DECODE, Ledger};
-use crate::pool::Count;
 use crate::pool::batch::Batch;
 use crate::pool::residents::Residents;
 use crate::pool::sheet::Sheet;
 use crate::pool::speed::Speed;
+use crate::pool::{Count, Freshness};
 use crate::time::Time;
 use crate::view::AdapterState;
 
@@ -28,6 +28,26 @@ const SERVICE_WEIGHT: f64 = 0.05;
 
 /// Share of the key-value cache in use from which prefill times measure preemption, not speed, and queues a want of memory.
 const KV_BOUND: f64 = 0.8;
+
+/// What is known of a first token besides its time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FirstToken {
+    /// How long after the endpoint had the request.
+    pub(crate) latency: Duration,
+    /// Tokens of its prompt that were computed; `None` when its time says nothing of that.
+    pub(crate) uncached: Option<f64>,
+    /// Tokens computed of a prompt on the average, of others' too as far as anyone knows.
+    pub(crate) mean_uncached: f64,
+    /// Part of the gateways that tell what they send, for endpoints whose pages say nothing of the rest.
+    pub(crate) known: f64,
+    /// Age from which a page says nothing.
+    pub(crate) stale_after: Duration,
+    /// Requests that the pool has dispatched.
+    pub(crate) dispatches: u64,
+}
+
+/// The least part of the gateways that counts as known: this one of a hundred.
+const LEAST_KNOWN: f64 = 0.01;
 
 /// Everything of an endpoint that changes.
 ///
@@ -150,18 +170,9 @@ impl State {
         self.publish(&book);
     }
 
-    /// The first token of a streaming request came, `latency` after the endpoint had the request and after so many
-    /// dispatches of the pool. `sample` is how many tokens of its prompt were computed; `None` when its time says nothing
-    /// of that. `mean` is how many are computed of a prompt on the average, of others' too as far as anyone knows.
-    pub(crate) fn first_token(
-        &self,
-        ticket: u64,
-        sample: Option<f64>,
-        mean: f64,
-        latency: Duration,
-        dispatches: u64,
-        now: Time,
-    ) {
+    /// The first token of a streaming request came.
+    pub(crate) fn first_token(&self, ticket: u64, token: &FirstToken, now: Time) {
+        let FirstToken { latency, uncached, mean_uncached, known, stale_after, dispatches } = *token;
         let mut book = self.book();
         let mut peak = self.sheet.latency();
         peak.observe(latency.as_secs_f64(), now);
@@ -170,14 +181,18 @@ impl State {
         if let Some((prefill, gap)) = book.work.first_token(ticket, now) {
             self.decodes(&mut book, prefill.size);
             let kv_bound = self.sheet.kv_usage.get() > KV_BOUND;
-            if let (Some(gap), Some(uncached)) = (gap.filter(|_| !kv_bound), sample) {
+            if let (Some(gap), Some(uncached)) = (gap.filter(|_| !kv_bound), uncached) {
                 let there = f64::from(book.work.len() as u32 + book.decodes);
                 let guests = f64::from(self.sheet.guests.load(Ordering::Relaxed));
-                let ours = (there - guests).max(0.0) / (there + self.sheet.others());
+                let others = match self.sheet.freshness(stale_after, now).0 {
+                    Freshness::Fresh => self.sheet.others(),
+                    _ => there / known.max(LEAST_KNOWN) - there,
+                };
+                let ours = (there - guests).max(0.0) / (there + others);
                 // Between two of ours in the line stand so many of others.
                 let waiting = f64::from(self.sheet.prefills_then.load(Ordering::Relaxed)).max(1.0);
                 let between = self.sheet.others_waiting() / waiting;
-                book.speed.first_token(gap, (1.0 + between, uncached + between * mean), ours, now);
+                book.speed.first_token(gap, (1.0 + between, uncached + between * mean_uncached), ours, now);
                 self.sheet.set_rates(book.speed.rates());
                 self.sheet.set_sampled(book.speed.prefills(), dispatches);
             }

@@ -173,6 +173,49 @@ fn guesses_are_for_gateways_that_do_not_talk() {
     assert!(is_guessed(&fleet), "there is one, that does not talk");
 }
 
+#[test]
+fn a_gateway_whose_words_are_lost_is_taken_for_one_that_does_not_talk() {
+    let affinity = Affinity { gateways: 2, ..Affinity::default() };
+    let fleet = Fleet::new(PoolConfig { affinity, ..config("adaptive") }, 4);
+    let told = |requests| [(fleet.slot(0), Count { requests, waiting: 0 })];
+    count(&fleet, &[], 0);
+    assert!(!is_guessed(&fleet), "the other talks");
+    for step in 1..10 {
+        count(&fleet, &told(100), step * 200);
+    }
+    assert!(is_guessed(&fleet), "a hundred requests of which nothing was told");
+    for ticket in 0..100 {
+        hear(&fleet, Word::Sent(sent(&fleet, ticket, 0)), 2_000);
+    }
+    for step in 10..30 {
+        count(&fleet, &told(100), step * 200);
+    }
+    assert!(!is_guessed(&fleet), "now it is known of each");
+}
+
+/// Learned seconds of a prefill of 1,000 tokens at an endpoint that takes 100 ms for it, of which one of three requests is ours.
+fn learned_among_others(gateways: u32) -> f64 {
+    let affinity = Affinity { gateways, ..Affinity::default() };
+    let mut fleet = Fleet::new(PoolConfig { affinity, ..config("adaptive") }, 1);
+    for step in 0..300_u64 {
+        let now = step * 1_000;
+        let mut pick = fleet.pick(&plain(4_000), at(now));
+        // Two of others are before ours in two of three cases.
+        let wait = if step % 3 == 0 { 0 } else { 200 };
+        fleet.first_token(&mut pick, at(now + wait + 100));
+        fleet.end(pick, Outcome::Completed, at(now + 900));
+    }
+    let seen = &fleet.pool.snapshot(at(400_000))[0];
+    seen.prefill_fixed_seconds + 1_000.0 * seen.prefill_token_seconds
+}
+
+#[test]
+fn without_pages_the_prompts_of_silent_gateways_are_not_taken_for_slowness() {
+    let (alone, three) = (learned_among_others(1), learned_among_others(3));
+    assert!((0.2..0.27).contains(&alone), "the mean of what is seen: {alone}");
+    assert!(three < 0.17, "others are in it: {three}");
+}
+
 /// What was told, by name and ticket.
 #[derive(Default)]
 struct Told(Mutex<Vec<(&'static str, u64)>>);
