@@ -5,6 +5,15 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::student;
+
+/// Confidence of an interval where none is named.
+pub const CONFIDENCE: f64 = 0.95;
+
+/// Confidence of an interval that has to lie within two bounds to show equivalence: each bound is then excluded with 95 %
+/// (two one-sided tests; Schuirmann, 1987).
+pub const EQUIVALENCE: f64 = 0.9;
+
 /// The value below which `share` of the sorted values lie, with linear interpolation between neighbours; 0 for none.
 pub fn quantile(sorted: &[f64], share: f64) -> f64 {
     let Some(last) = sorted.len().checked_sub(1) else { return 0.0 };
@@ -14,7 +23,7 @@ pub fn quantile(sorted: &[f64], share: f64) -> f64 {
     sorted[below] + (sorted[above] - sorted[below]) * (place - below as f64)
 }
 
-/// A mean with its 95 % interval over seeds. One seed has no interval.
+/// A mean with its interval over seeds, of 95 % where no other confidence is named. One seed has no interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// Mean.
@@ -32,33 +41,35 @@ impl Interval {
     }
 }
 
-/// Mean and t interval of values that are independent and roughly normal.
+/// Mean and 95 % t interval of values that are independent and roughly normal.
 pub fn interval(values: &[f64]) -> Interval {
+    interval_of(values, CONFIDENCE)
+}
+
+fn interval_of(values: &[f64], confidence: f64) -> Interval {
+    let (mean, error) = mean_and_error(values);
+    let half = error.map(|error| student::quantile(f64::midpoint(1.0, confidence), values.len() - 1) * error);
+    Interval { mean, low: half.map(|half| mean - half), high: half.map(|half| mean + half) }
+}
+
+/// The mean and its standard error, which one value has not.
+fn mean_and_error(values: &[f64]) -> (f64, Option<f64>) {
     let count = values.len().max(1) as f64;
     let mean = values.iter().sum::<f64>() / count;
-    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0).max(1.0);
-    let half = (values.len() > 1).then(|| t95(values.len() - 1) * (variance / count).sqrt());
-    Interval { mean, low: half.map(|half| mean - half), high: half.map(|half| mean + half) }
+    let squares = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
+    (mean, (values.len() > 1).then(|| (squares / (count - 1.0) / count).sqrt()))
 }
 
 /// How many times `ours` is `theirs`, over pairs of the same seed: the geometric mean of the ratios with a t interval in
 /// logarithms. `None` when a value is not positive.
-pub fn paired_ratio(ours: &[f64], theirs: &[f64]) -> Option<Interval> {
-    let logs: Vec<f64> = ours.iter().zip(theirs).map(|(our, their)| (our / their).ln()).collect();
-    if logs.is_empty() || logs.iter().any(|log| !log.is_finite()) {
-        return None;
-    }
-    let Interval { mean, low, high } = interval(&logs);
+pub fn paired_ratio(ours: &[f64], theirs: &[f64], confidence: f64) -> Option<Interval> {
+    let Interval { mean, low, high } = interval_of(&paired_logs(ours, theirs)?, confidence);
     Some(Interval { mean: mean.exp(), low: low.map(f64::exp), high: high.map(f64::exp) })
 }
 
-/// Two-sided 95 % quantile of Student's t. Source: any table; past 30 degrees the normal one is near enough.
-fn t95(degrees: usize) -> f64 {
-    const TABLE: [f64; 30] = [
-        12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
-        2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
-    ];
-    TABLE.get(degrees.saturating_sub(1)).copied().unwrap_or(1.96)
+fn paired_logs(ours: &[f64], theirs: &[f64]) -> Option<Vec<f64>> {
+    let logs: Vec<f64> = ours.iter().zip(theirs).map(|(our, their)| (our / their).ln()).collect();
+    (!logs.is_empty() && logs.iter().all(|log| log.is_finite())).then_some(logs)
 }
 
 #[cfg(test)]
@@ -88,7 +99,7 @@ mod tests {
     #[test]
     fn one_seed_has_no_interval() {
         assert_eq!(interval(&[5.0]), Interval { mean: 5.0, low: None, high: None });
-        assert_eq!(paired_ratio(&[2.0], &[1.0]).and_then(Interval::ends), None);
+        assert_eq!(paired_ratio(&[2.0], &[1.0], CONFIDENCE).and_then(Interval::ends), None);
     }
 
     #[test]
@@ -96,9 +107,17 @@ mod tests {
         // Seeds differ by a factor of ten, policies by a fifth.
         let theirs = [1.0, 10.0, 3.0, 0.5];
         let ours: Vec<f64> = theirs.iter().map(|value| value * 0.8).collect();
-        let ratio = paired_ratio(&ours, &theirs).unwrap();
+        let ratio = paired_ratio(&ours, &theirs, CONFIDENCE).unwrap();
         let narrow = ratio.ends().is_some_and(|(low, high)| high - low < 1e-9);
         assert!((ratio.mean - 0.8).abs() < 1e-9 && narrow, "{ratio:?}");
-        assert_eq!(paired_ratio(&[0.0], &[1.0]), None);
+        assert_eq!(paired_ratio(&[0.0], &[1.0], CONFIDENCE), None);
+    }
+
+    #[test]
+    fn the_interval_of_equivalence_is_the_narrower_one() {
+        // Logarithms of the ratios: -0.02, 0, 0.02, 0.04; mean 0.01, standard error 0.01291, t of three degrees 2.353.
+        let ours = [-0.02_f64, 0.0, 0.02, 0.04].map(f64::exp);
+        let (low, high) = paired_ratio(&ours, &[1.0; 4], EQUIVALENCE).and_then(Interval::ends).unwrap();
+        assert!((low.ln() + 0.02038).abs() < 1e-5 && (high.ln() - 0.04038).abs() < 1e-5, "{low} to {high}");
     }
 }

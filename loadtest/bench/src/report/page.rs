@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{JudgedBar, Regret, Report};
-use crate::measure::statistics::{Interval, interval, paired_ratio};
+use crate::measure::statistics::{CONFIDENCE, Interval, interval, paired_ratio};
 
 impl Report {
     /// All of it as Markdown.
@@ -42,7 +42,7 @@ impl Report {
             let values = |figure| self.values(scenario, load, policy, figure);
             let mean = |figure| interval(&values(figure)).mean;
             let others = self.values(scenario, load, "round_robin", "ttft_p95");
-            let ratio = paired_ratio(&values("ttft_p95"), &others).map_or(String::from("-"), percent);
+            let ratio = paired_ratio(&values("ttft_p95"), &others, CONFIDENCE).map_or(String::from("-"), percent);
             let _ = writeln!(
                 page,
                 "| {policy} | {:.3} | {:.3} | {:.3} | {ratio} | {:.1} | {:.1} % | {:.1}-{:.1} % | {:.0} | {:.1} % | {:.0} | \
