@@ -1,8 +1,8 @@
-//! The page: bars first, then every cell.
+//! The page: bars first, then every cell, then every pair of policies.
 
 use std::fmt::Write as _;
 
-use super::{JudgedBar, Regret, Report};
+use super::{JudgedBar, Regret, Report, margin};
 use crate::measure::statistics::{CONFIDENCE, Interval, interval, paired_ratio};
 
 impl Report {
@@ -29,6 +29,7 @@ impl Report {
                 self.cell(&mut page, &scenario.id, load);
             }
         }
+        margin::section(&mut page, &self.margins());
         page
     }
 
@@ -92,7 +93,7 @@ fn bars(page: &mut String, bars: &[JudgedBar]) {
     page.push('\n');
 }
 
-fn percent(ratio: Interval) -> String {
+pub(super) fn percent(ratio: Interval) -> String {
     let of = |value: f64| (value - 1.0) * 100.0;
     let ends = ratio.ends().map(|(low, high)| format!(" ({:+.1} to {:+.1})", of(low), of(high)));
     format!("{:+.1} %{}", of(ratio.mean), ends.unwrap_or_default())
