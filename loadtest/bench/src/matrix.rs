@@ -192,7 +192,12 @@ pub fn endpoints(scenario: &Scenario) -> Vec<Endpoint> {
     let engines = groups.flat_map(|(number, group)| vec![(group.engine(), weight(number)); group.count]);
     engines
         .enumerate()
-        .map(|(number, (engine, weight))| Endpoint { engine, pace: pace(&scenario.faults, number), weight })
+        .map(|(number, (engine, weight))| Endpoint {
+            engine,
+            pace: pace(&scenario.faults, number),
+            weight,
+            joins: Duration::ZERO,
+        })
         .collect()
 }
 
