@@ -107,7 +107,7 @@ pub(super) fn section(page: &mut String, margins: &[Margin]) {
     let _ = writeln!(
         page,
         "## Against each policy\n\nP95 of TTFT of {policy} over that of others: is it less than {MARGIN} times? Each of {} comparisons \
-         is tested as one of all, so that the chance of a wrong *shown* among them is at most {} % (Holm). The upper end is that of \
+         is tested as one of all, so that the chance of a wrong *shown* among them is at most {:.1} % (Holm). The upper end is that of \
          the interval at that correction.\n\n| against | shown | not shown | worse | highest upper end | where |\n|---|---|---|---|---|---|",
         margins.len(),
         LEVEL * 100.0,
