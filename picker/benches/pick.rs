@@ -50,7 +50,7 @@ fn decide(criterion: &mut Criterion) {
     let trial = Some(Trial { policy: Policy::Named("adaptive".to_owned()), share: 0.1 });
     let cases = registry.policies().map(|policy| (policy, policy, None)).chain([("trial", "round_robin", trial)]);
     for (case, policy, trial) in cases {
-        for endpoints in [4, 64, 1_000] {
+        for endpoints in [4, 64, 1_000, 4_000] {
             let pool = fleet(policy, trial.clone(), endpoints);
             let mut count = 0_u64;
             group.bench_function(BenchmarkId::new(case, endpoints), |bencher| {

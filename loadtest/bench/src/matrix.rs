@@ -139,7 +139,8 @@ impl Matrix {
 
     fn job(&self, scenario: &Scenario, load: &str, seed: u64, witness: &Witness<'_>) -> Result<Vec<Row>> {
         let asked = scenario.loads.get(load).with_context(|| format!("{} has no load {load}", scenario.id))?;
-        let trace = generate(&scenario.requests, &asked.arrivals, scenario.horizon(), seed);
+        let trace = generate(&scenario.requests, &asked.arrivals, scenario.horizon(asked), seed);
+        let warm_up = trace.horizon.mul_f64(scenario.warm_up);
         let adapters = scenario.adapters();
         let prompts: Vec<Rendered> = trace
             .requests
@@ -161,7 +162,7 @@ impl Matrix {
                 routing: &routing,
                 gateways: asked.gateways,
                 scrape: asked.scrape(),
-                warm_up: scenario.warm_up(),
+                warm_up,
                 hop: HOP,
                 told: asked.told,
                 talk: asked.peers,
@@ -176,7 +177,7 @@ impl Matrix {
                 load: load.to_owned(),
                 policy: policy.to_owned(),
                 seed,
-                summary: summarize(&run, scenario.warm_up(), |request| prompts[request].tokens.len() as u32),
+                summary: summarize(&run, warm_up, |request| prompts[request].tokens.len() as u32),
             };
             witness(&row, &run, &trace).with_context(place)?;
             rows.push(row);
@@ -192,7 +193,12 @@ pub fn endpoints(scenario: &Scenario) -> Vec<Endpoint> {
     let engines = groups.flat_map(|(number, group)| vec![(group.engine(), weight(number)); group.count]);
     engines
         .enumerate()
-        .map(|(number, (engine, weight))| Endpoint { engine, pace: pace(&scenario.faults, number), weight })
+        .map(|(number, (engine, weight))| Endpoint {
+            engine,
+            pace: pace(&scenario.faults, number),
+            weight,
+            joins: Duration::ZERO,
+        })
         .collect()
 }
 

@@ -2,6 +2,7 @@
 
 mod outcome;
 pub mod statistics;
+mod student;
 mod summary;
 
 pub use outcome::Outcome;

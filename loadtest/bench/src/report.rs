@@ -1,6 +1,7 @@
 //! What a matrix of runs comes to: files that can be computed with, and a page that can be read.
 
 mod compare;
+mod margin;
 mod page;
 mod plot;
 pub mod raw;
@@ -15,6 +16,7 @@ use crate::matrix::{Matrix, Row};
 use crate::scenario::Scenario;
 
 pub use compare::{Comparison, JudgedBar, Regret};
+pub use margin::Margin;
 
 /// The runs of a matrix and what they show.
 #[derive(Debug)]
@@ -71,6 +73,7 @@ impl Report {
             "bars": self.judged(),
             "regrets": self.regrets(),
             "comparisons": self.comparisons(),
+            "margins": self.margins(),
         })
     }
 

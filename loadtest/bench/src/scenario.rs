@@ -42,9 +42,9 @@ pub struct Scenario {
     /// What goes wrong, as a fleet file has it. Only speeds, since nothing else goes wrong in virtual time.
     #[serde(default)]
     pub faults: Vec<TimedFault>,
-    /// Length of a run, seconds.
+    /// Length of a run, seconds, unless its load has another.
     pub horizon: f64,
-    /// Part of it that does not count; a quarter by default.
+    /// Part of a run that does not count; a quarter by default.
     #[serde(default = "quarter")]
     pub warm_up: f64,
     /// Most requests that gateways may have at one endpoint; no limit by default.
@@ -74,6 +74,9 @@ pub struct Load {
     /// Time between two reads of a metrics page, seconds; 0.1 by default, and never for 0.
     #[serde(default = "tenth")]
     pub scrape: f64,
+    /// Length of a run, seconds; that of the scenario by default.
+    #[serde(default)]
+    pub horizon: Option<f64>,
     /// What gateways are told.
     #[serde(default)]
     pub told: Told,
@@ -133,6 +136,7 @@ impl Load {
             let (least, most) = (SCRAPE.start(), SCRAPE.end());
             problems.add("scrape", format_args!("must be 0 for never, or {least} to {most}, not {}", self.scrape));
         }
+        problems.range("horizon", self.horizon.unwrap_or(*TIME.start()), TIME);
         problems.inside("told", |problems| self.told.check(problems));
         if let Some(talk) = &self.peers {
             problems.inside("peers", |problems| talk.check(problems));
@@ -141,10 +145,11 @@ impl Load {
 
     /// Checks what follows from values that are all right.
     fn check_size(&self, scenario: &Scenario, problems: &mut Problems) {
-        let expected = self.arrivals.requests(scenario.horizon, scenario.requests.requests_per_arrival());
+        let expected =
+            self.arrivals.requests(scenario.horizon(self).as_secs_f64(), scenario.requests.requests_per_arrival());
         problems.range(&format!("arrivals: {expected:.0} requests expected"), expected, REQUESTS);
         let tokens = match &self.arrivals {
-            Arrivals::Replay(replay) => replay.prompt_tokens(scenario.horizon()),
+            Arrivals::Replay(replay) => replay.prompt_tokens(scenario.horizon(self)),
             _ => expected * scenario.requests.tokens_per_request(),
         };
         problems.range(&format!("arrivals: {tokens:.0} prompt tokens expected"), tokens, TOKENS);
@@ -222,14 +227,15 @@ impl Scenario {
         self.fleet.iter().fold(0, |count, group| count.saturating_add(group.count))
     }
 
-    /// Length of a run.
-    pub fn horizon(&self) -> Duration {
-        Duration::from_secs_f64(self.horizon)
+    /// Length of a run under a load.
+    pub fn horizon(&self, load: &Load) -> Duration {
+        Duration::from_secs_f64(load.horizon.unwrap_or(self.horizon))
     }
 
-    /// End of the warm-up.
-    pub fn warm_up(&self) -> Duration {
-        self.horizon().mul_f64(self.warm_up)
+    /// Sets the length of all runs.
+    pub fn last(&mut self, seconds: f64) {
+        self.horizon = seconds;
+        self.loads.values_mut().for_each(|load| load.horizon = None);
     }
 
     /// Names of its adapters.

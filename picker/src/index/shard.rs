@@ -12,8 +12,17 @@ use crate::prefix::block_bytes;
 /// over in a fraction of a millisecond even when the index is full.
 pub(super) const SHARDS: usize = 1 << u8::BITS;
 
-/// Memory of one block: its entry and a control byte, in a table that is seven sixteenths full just after it grew.
-pub(super) const NODE_BYTES: usize = (size_of::<(u64, Node)>() + 1) * 16 / 7;
+/// Part of its room that a table must really use before it grows, as a fraction. Places that blocks have left are used up by
+/// others' removals, and the standard library then doubles a table that is more than half full: under prompts without end
+/// it took twice the memory that was accounted for. A higher part would build tables anew more often.
+const GROWS_FROM: (usize, usize) = (7, 8);
+
+/// Part of its buckets that a table can use.
+const FULL: (usize, usize) = (7, 8);
+
+/// Memory of one block: its entry and a control byte, in a table that has just grown by doubling.
+pub(super) const NODE_BYTES: usize =
+    (size_of::<(u64, Node)>() + 1) * 2 * GROWS_FROM.1 * FULL.1 / (GROWS_FROM.0 * FULL.0);
 
 /// One block of some prompt.
 #[derive(Debug)]
@@ -49,6 +58,8 @@ pub(super) struct Left {
 #[derive(Debug, Default)]
 pub(super) struct Shard {
     nodes: HashMap<u64, Node, Fold>,
+    /// Blocks that the table has room for while none has left it.
+    room: usize,
 }
 
 impl Shard {
@@ -68,12 +79,27 @@ impl Shard {
     }
 
     pub(super) fn entry(&mut self, hash: u64) -> Entry<'_, u64, Node> {
+        if self.nodes.len() == self.nodes.capacity() {
+            self.make_room();
+        }
         self.nodes.entry(hash)
+    }
+
+    /// Makes room in a table that has none: by a larger one, or where many blocks have left, by one of the same size.
+    fn make_room(&mut self) {
+        if self.nodes.len() < self.room * GROWS_FROM.0 / GROWS_FROM.1 {
+            let mut nodes = HashMap::with_capacity_and_hasher(self.room, *self.nodes.hasher());
+            nodes.extend(self.nodes.drain());
+            self.nodes = nodes;
+        } else {
+            self.nodes.reserve(1);
+        }
+        self.room = self.nodes.capacity();
     }
 
     /// Removes an endpoint from a block if it carries exactly this stamp, and the block with its last holder.
     pub(super) fn release(&mut self, hash: u64, slot: u16, stamp: u64) -> Option<Left> {
-        let Entry::Occupied(mut entry) = self.nodes.entry(hash) else {
+        let Entry::Occupied(mut entry) = self.entry(hash) else {
             return None;
         };
         let node = entry.get_mut();
@@ -136,5 +162,31 @@ impl Hasher for FoldHasher {
 
     fn finish(&self) -> u64 {
         self.folded
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Blocks held at once: more than half of what the table of their size has room for, and less than it grows from.
+    const HELD: u64 = 6_000;
+
+    #[test]
+    fn a_table_whose_blocks_come_and_go_does_not_grow() {
+        let mut shard = Shard::default();
+        for number in 1..40 * HELD {
+            let block = shard.entry(number).or_insert_with(|| Node::new(0, 0, 0));
+            block.holders.claim(1, number);
+            if number > HELD {
+                let gone = number - HELD;
+                assert!(shard.release(gone, 1, gone).is_some(), "block {gone} of {number} is there until it goes");
+            }
+        }
+        assert_eq!(shard.len() as u64, HELD);
+        assert!(shard.room < 8_192, "{} places for {HELD} blocks: as after one doubling too many", shard.room);
+        for number in 39 * HELD..40 * HELD {
+            assert!(shard.get(number).is_some(), "block {number} moved with its table");
+        }
     }
 }

@@ -122,7 +122,7 @@ impl Live {
         let mut report = Report {
             scenario: session.scenario.id.clone(),
             load,
-            seconds: session.scenario.horizon,
+            seconds: session.load.trace().horizon.as_secs_f64(),
             seed: self.seed,
             time_scale: self.time_scale,
             stream_interval: interval,
@@ -187,7 +187,7 @@ impl Live {
         let mut scenario =
             found.with_context(|| format!("no scenario {}; there are {}", self.scenario, known.join(", ")))?;
         if let Some(seconds) = self.seconds {
-            scenario.horizon = seconds;
+            scenario.last(seconds);
             let problems = scenario.problems();
             ensure!(problems.is_empty(), "with --seconds {seconds}, {}: {}", scenario.id, problems.join("; "));
         }
@@ -216,7 +216,7 @@ impl Live {
 
     fn session(&self, scenario: Scenario, load: &str, interval: u32, cores: &Cores) -> Result<Session> {
         let asked = scenario.loads.get(load).context("the load was there before")?;
-        let trace = generate(&scenario.requests, &asked.arrivals, scenario.horizon(), self.seed);
+        let trace = generate(&scenario.requests, &asked.arrivals, scenario.horizon(asked), self.seed);
         let adapters = scenario.adapters();
         let model = |adapter: Option<usize>| adapter.map_or(MODEL.to_owned(), |number| adapters[number].to_string());
         let setting = Setting {

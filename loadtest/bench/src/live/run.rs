@@ -91,7 +91,7 @@ impl Session {
             Spent::now(&between)
         };
         let warm = async {
-            sleep_until((origin + self.scenario.warm_up().div_f64(scale)).into()).await;
+            sleep_until((origin + self.warm_up().div_f64(scale)).into()).await;
             servers.counters().await
         };
         let (seen, spent, before) = tokio::join!(self.load.play(&clients, deal, origin, scale), at_start, warm);
@@ -116,6 +116,11 @@ impl Session {
         })
     }
 
+    /// End of the warm-up, model time.
+    fn warm_up(&self) -> Duration {
+        self.load.trace().horizon.mul_f64(self.scenario.warm_up)
+    }
+
     fn summary(&self, seen: &[Seen], scale: Scale, before: Counters, after: Counters) -> Summary {
         let outcomes: Vec<_> = seen.iter().map(|seen| scale.outcome(seen, self.interval)).collect();
         let counted = Counted {
@@ -128,7 +133,7 @@ impl Session {
             ..Counted::default()
         };
         let trace = self.load.trace();
-        let window = Window { from: self.scenario.warm_up(), until: trace.horizon };
+        let window = Window { from: self.warm_up(), until: trace.horizon };
         let tokens = |request: usize| trace.prompt_tokens(&trace.requests[request]);
         Summary::new(&outcomes, window, self.scenario.endpoints(), counted, Objective::default(), tokens)
     }

@@ -103,7 +103,7 @@ fn quantile_of(times: impl Iterator<Item = f64>, share: f64) -> f64 {
 async fn one_server_over_http_does_what_it_does_in_virtual_time() {
     let scenario = scenario();
     let load = &scenario.loads["main"];
-    let trace = generate(&scenario.requests, &load.arrivals, scenario.horizon(), 1);
+    let trace = generate(&scenario.requests, &load.arrivals, scenario.horizon(load), 1);
     let prompts: Vec<Rendered> = trace.requests.iter().map(|request| render(&trace, request, MODEL)).collect();
     let expected = in_virtual_time(&scenario, &trace, &prompts);
 

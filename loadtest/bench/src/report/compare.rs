@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::Report;
-use crate::measure::statistics::{Interval, interval, paired_ratio};
+use crate::measure::statistics::{CONFIDENCE, Interval, interval, paired_ratio};
 use crate::scenario::{Bar, Verdict};
 
 /// Figures compared in every cell.
@@ -111,7 +111,7 @@ impl Report {
                             policy: policy.clone(),
                             against: against.to_owned(),
                             figure: (*figure).to_owned(),
-                            ratio: paired_ratio(&ours, &theirs)?,
+                            ratio: paired_ratio(&ours, &theirs, CONFIDENCE)?,
                         })
                     }));
                 }
@@ -127,7 +127,10 @@ impl Report {
             for bar in scenario.bars.iter().filter(|bar| loads.contains(&bar.load)) {
                 let ours = self.values(&scenario.id, &bar.load, &bar.policy, &bar.figure);
                 let value = match &bar.against {
-                    Some(other) => paired_ratio(&ours, &self.values(&scenario.id, &bar.load, other, &bar.figure)),
+                    Some(other) => {
+                        let theirs = self.values(&scenario.id, &bar.load, other, &bar.figure);
+                        paired_ratio(&ours, &theirs, bar.confidence())
+                    }
                     None if ours.is_empty() => None,
                     None => Some(interval(&ours)),
                 };

@@ -1,9 +1,9 @@
-//! The page: bars first, then every cell.
+//! The page: bars first, then every cell, then every pair of policies.
 
 use std::fmt::Write as _;
 
-use super::{JudgedBar, Regret, Report};
-use crate::measure::statistics::{Interval, interval, paired_ratio};
+use super::{JudgedBar, Regret, Report, margin};
+use crate::measure::statistics::{CONFIDENCE, Interval, interval, paired_ratio};
 
 impl Report {
     /// All of it as Markdown.
@@ -29,6 +29,7 @@ impl Report {
                 self.cell(&mut page, &scenario.id, load);
             }
         }
+        margin::section(&mut page, &self.margins());
         page
     }
 
@@ -42,7 +43,7 @@ impl Report {
             let values = |figure| self.values(scenario, load, policy, figure);
             let mean = |figure| interval(&values(figure)).mean;
             let others = self.values(scenario, load, "round_robin", "ttft_p95");
-            let ratio = paired_ratio(&values("ttft_p95"), &others).map_or(String::from("-"), percent);
+            let ratio = paired_ratio(&values("ttft_p95"), &others, CONFIDENCE).map_or(String::from("-"), percent);
             let _ = writeln!(
                 page,
                 "| {policy} | {:.3} | {:.3} | {:.3} | {ratio} | {:.1} | {:.1} % | {:.1}-{:.1} % | {:.0} | {:.1} % | {:.0} | \
@@ -92,7 +93,7 @@ fn bars(page: &mut String, bars: &[JudgedBar]) {
     page.push('\n');
 }
 
-fn percent(ratio: Interval) -> String {
+pub(super) fn percent(ratio: Interval) -> String {
     let of = |value: f64| (value - 1.0) * 100.0;
     let ends = ratio.ends().map(|(low, high)| format!(" ({:+.1} to {:+.1})", of(low), of(high)));
     format!("{:+.1} %{}", of(ratio.mean), ends.unwrap_or_default())

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::Report;
-use crate::measure::statistics::paired_ratio;
+use crate::measure::statistics::{CONFIDENCE, paired_ratio};
 
 const WIDTH: f64 = 1_000.0;
 const ROW: f64 = 22.0;
@@ -56,7 +56,7 @@ pub(super) fn ratios(report: &Report, figure: &str, against: &str) -> String {
         let _ = writeln!(svg, "<text x=\"10\" y=\"{:.1}\">{scenario}, {load}</text>", middle + 4.0);
         for (place, policy) in policies.iter().enumerate() {
             let values = |policy: &str| report.values(scenario, load, policy, figure);
-            let Some(ratio) = paired_ratio(&values(policy), &values(against)) else { continue };
+            let Some(ratio) = paired_ratio(&values(policy), &values(against), CONFIDENCE) else { continue };
             let colour = COLOURS[place % COLOURS.len()];
             let y = middle + (place as f64 - policies.len() as f64 / 2.0) * 1.6;
             if let Some((low, high)) = ratio.ends() {

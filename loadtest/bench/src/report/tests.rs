@@ -73,3 +73,24 @@ fn one_seed_shows_no_interval_anywhere() {
 fn a_bar_without_runs_is_not_judged() {
     assert!(report(&[("ring", [1.0, 1.0])]).judged().is_empty());
 }
+
+#[test]
+fn a_margin_is_shown_for_one_policy_as_one_of_all() {
+    // Of two seeds the share below t is 1/2 + atan(t) / pi. Against round robin the logarithms are -1 with a standard error of 0.01,
+    // t is -109.5 and p 0.00291, twice that corrected; against ring they are 0 with the same, t is -9.531 and p 0.0333.
+    let seeds = |mean: f64| [(mean - 0.01).exp(), (mean + 0.01).exp()];
+    let two = report(&[("adaptive", seeds(0.0)), ("round_robin", [1.0_f64.exp(); 2]), ("ring", [1.0; 2])]);
+    let margins = two.margins();
+    let of = |against: &str| margins.iter().find(|margin| margin.against == against).expect("it was played");
+    let (round_robin, ring) = (of("round_robin"), of("ring"));
+    assert!((round_robin.p - 0.00581).abs() < 1e-5 && round_robin.is_shown, "{round_robin:?}");
+    assert!((ring.p - 0.0333).abs() < 1e-4 && !ring.is_shown, "equal, but not shown by two seeds: {ring:?}");
+    // The last test stands alone: its interval is that of 95 %, and above the margin as its p value is above the level.
+    assert!((ring.high - (12.706_f64 * 0.01).exp()).abs() < 1e-4, "{ring:?}");
+    let page = two.table();
+    assert!(page.contains("| round_robin | 1 | 0 | 0 |") && page.contains("| ring | 0 | 1 | 0 |"), "{page}");
+
+    let rows = two.rows.into_iter().filter(|row| row.seed == 1).collect();
+    let one = Report { rows, seeds: vec![1], ..two };
+    assert!(one.margins().is_empty() && !one.table().contains("Against each policy"), "one seed tests nothing");
+}

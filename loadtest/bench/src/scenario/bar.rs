@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::Load;
 use crate::matrix;
 use crate::measure::Summary;
-use crate::measure::statistics::Interval;
+use crate::measure::statistics::{CONFIDENCE, EQUIVALENCE, Interval};
 use spillway_sim::Problems;
 
 /// A bar.
@@ -30,6 +30,9 @@ pub struct Bar {
     /// No more than this.
     #[serde(default)]
     pub most: Option<f64>,
+    /// Instead of both: equivalent to the policy it is divided by, to this part.
+    #[serde(default)]
+    pub within: Option<f64>,
 }
 
 fn default_policy() -> String {
@@ -44,6 +47,8 @@ pub enum Verdict {
     Passed,
     /// The mean is inside, the interval is not.
     Unsure,
+    /// Equivalence is asked, the mean is inside and the interval is not, or there is none: too few seeds to show it.
+    NotShown,
     /// The mean is outside.
     Missed,
     /// The value of the only seed is inside; there is no interval.
@@ -58,6 +63,7 @@ impl Verdict {
         match self {
             Self::Passed => "passed",
             Self::Unsure => "passed, interval across the bar",
+            Self::NotShown => "**not shown**, interval across the bar",
             Self::Missed => "**missed**",
             Self::PassedOnce => "passed, on one seed",
             Self::MissedOnce => "**missed**, on one seed",
@@ -82,22 +88,40 @@ impl Bar {
         for (key, value) in [("least", self.least), ("most", self.most)] {
             problems.range(key, value.unwrap_or_default(), 0.0..=1e12);
         }
-        match (self.least, self.most) {
-            (None, None) => problems.add("most", "there is neither least nor most"),
-            (Some(least), Some(most)) if least > most => {
+        if let Some(within) = self.within {
+            problems.range("within", within, 0.001..=1.0);
+            if self.against.is_none() {
+                problems.add("within", "against is missing, the policy to be equivalent to");
+            }
+        }
+        match (self.least, self.most, self.within) {
+            (None, None, None) => problems.add("most", "there is neither least nor most nor within"),
+            (Some(_), _, Some(_)) | (_, Some(_), Some(_)) => problems.add("within", "there is least or most too"),
+            (Some(least), Some(most), None) if least > most => {
                 problems.add("least", format_args!("{least} is above most, {most}"));
             }
             _ => {}
         }
     }
 
+    /// Least and most.
+    fn ends(&self) -> (Option<f64>, Option<f64>) {
+        self.within.map_or((self.least, self.most), |within| (Some(1.0 - within), Some(1.0 + within)))
+    }
+
+    /// Confidence of the interval it is judged by.
+    pub fn confidence(&self) -> f64 {
+        if self.within.is_some() { EQUIVALENCE } else { CONFIDENCE }
+    }
+
     /// Judges a value by its mean and interval.
     pub fn judge(&self, value: Interval) -> Verdict {
-        let inside =
-            |value: f64| self.least.is_none_or(|least| value >= least) && self.most.is_none_or(|most| value <= most);
+        let (least, most) = self.ends();
+        let inside = |value: f64| least.is_none_or(|least| value >= least) && most.is_none_or(|most| value <= most);
         let ends = value.ends().map(|(low, high)| inside(low) && inside(high));
         match (inside(value.mean), ends) {
             (true, Some(true)) => Verdict::Passed,
+            (true, _) if self.within.is_some() => Verdict::NotShown,
             (true, Some(false)) => Verdict::Unsure,
             (false, Some(_)) => Verdict::Missed,
             (true, None) => Verdict::PassedOnce,
@@ -111,15 +135,16 @@ impl Bar {
             Some(_) => format!("{:+.1} %", (value - 1.0) * 100.0),
             None => format!("{value}"),
         };
-        let range = match (self.least, self.most) {
+        let range = match self.ends() {
             (Some(least), Some(most)) => format!("{} to {}", value(least), value(most)),
             (Some(least), None) => format!("at least {}", value(least)),
             (None, Some(most)) => format!("at most {}", value(most)),
             (None, None) => String::new(),
         };
-        match &self.against {
-            Some(other) => format!("{range} against {other}"),
-            None => range,
+        match (&self.against, self.within) {
+            (Some(other), Some(_)) => format!("{range} of {other}, 90 % interval"),
+            (Some(other), None) => format!("{range} against {other}"),
+            (None, _) => range,
         }
     }
 }
@@ -139,7 +164,12 @@ mod tests {
             against: Some("round_robin".to_owned()),
             least,
             most,
+            within: None,
         }
+    }
+
+    fn equivalent(within: f64) -> Bar {
+        Bar { within: Some(within), ..bar(None, None) }
     }
 
     #[test]
@@ -159,14 +189,33 @@ mod tests {
     }
 
     #[test]
+    fn equivalence_is_shown_by_the_interval_and_by_nothing_less() {
+        let bar = equivalent(0.05);
+        let judge = |mean, low, high| bar.judge(Interval { mean, low: Some(low), high: Some(high) });
+        assert_eq!(judge(1.0, 0.96, 1.04), Verdict::Passed);
+        assert_eq!(judge(1.03, 1.0, 1.06), Verdict::NotShown);
+        assert_eq!(judge(0.97, 0.94, 1.0), Verdict::NotShown, "to be better is not to be equivalent");
+        assert_eq!(judge(1.06, 1.055, 1.065), Verdict::Missed);
+        assert_eq!(bar.judge(interval(&[1.0])), Verdict::NotShown, "one seed shows none");
+    }
+
+    #[test]
     fn a_bar_says_what_it_wants() {
+        assert_eq!(equivalent(0.05).wanted(), "-5.0 % to +5.0 % of round_robin, 90 % interval");
         assert_eq!(bar(None, Some(0.03)).wanted(), "at most -97.0 % against round_robin");
         assert_eq!(bar(Some(0.95), Some(1.05)).wanted(), "-5.0 % to +5.0 % against round_robin");
     }
 
     #[test]
     fn a_bar_that_nothing_can_pass_or_miss_is_refused() {
-        let main = Load { arrivals: Arrivals::Even(1.0), gateways: 1, scrape: 0.1, told: Told::default(), peers: None };
+        let main = Load {
+            arrivals: Arrivals::Even(1.0),
+            gateways: 1,
+            scrape: 0.1,
+            horizon: None,
+            told: Told::default(),
+            peers: None,
+        };
         let loads = BTreeMap::from([("main".to_owned(), main)]);
         let found = |bar: Bar| {
             let mut problems = Problems::default();
@@ -176,7 +225,10 @@ mod tests {
         let right = bar(Some(0.1), Some(0.2));
         assert_eq!(found(right.clone()), "");
         for (wrong, said) in [
-            (bar(None, None), "neither least nor most"),
+            (bar(None, None), "neither least nor most nor within"),
+            (equivalent(0.0), "within: must be 0.001 to 1"),
+            (Bar { most: Some(1.0), ..equivalent(0.05) }, "within: there is least or most too"),
+            (Bar { against: None, ..equivalent(0.05) }, "within: against is missing"),
             (bar(Some(0.3), Some(0.2)), "least: 0.3 is above most, 0.2"),
             (bar(None, Some(f64::NAN)), "most: must be 0 to"),
             (bar(None, Some(f64::INFINITY)), "most: must be 0 to"),

@@ -26,7 +26,7 @@ requests:
   priorities: [20, 60, 30]
   streaming: 0.75
 loads:
-  main: {arrivals: {poisson: 1}, gateways: 2, scrape: 0.1, told: {tokens: 0.9, streaming: 0.5, max_tokens: 4, cache: 2}}
+  main: {arrivals: {poisson: 1}, gateways: 2, scrape: 0.1, horizon: 90, told: {tokens: 0.9, streaming: 0.5, max_tokens: 4, cache: 2}}
 short: [main]
 bars: [{load: main, figure: ttft_p95, most: 1.5}]
 ";
@@ -77,7 +77,7 @@ fn a_scenario_outside_its_limits_is_refused_with_the_place() {
         ("streaming: 0.75", "streaming: 2", "requests.streaming: must be"),
         ("streaming: 0.75", "streaming: .nan", "requests.streaming: must be"),
         ("poisson: 1", "poisson: 0", "loads.main.arrivals.poisson: must be"),
-        ("poisson: 1", "poisson: 1000000", "loads.main.arrivals: 236792769 requests expected: must be 1 to 20,000,000"),
+        ("poisson: 1", "poisson: 1000000", "loads.main.arrivals: 355189154 requests expected: must be 1 to 20,000,000"),
         ("poisson: 1", "poisson: 0.0001", "loads.main.arrivals: 0 requests expected: must be 1 to"),
         ("{fixed: 5}", "{fixed: 9999999}", "loads.main.arrivals: "),
         ("gateways: 2", "gateways: 0", "loads.main.gateways: must be"),
@@ -85,6 +85,7 @@ fn a_scenario_outside_its_limits_is_refused_with_the_place() {
         ("scrape: 0.1", "scrape: .nan", "loads.main.scrape: must be 0 for never, or 0.001 to 3600, not NaN"),
         ("scrape: 0.1", "scrape: -1", "loads.main.scrape: must be"),
         ("scrape: 0.1", "scrape: 1e-9", "loads.main.scrape: must be"),
+        ("horizon: 90", "horizon: 0", "loads.main.horizon: must be 0.001 to 604,800"),
         ("tokens: 0.9", "tokens: 1.1", "loads.main.told.tokens: must be"),
         ("streaming: 0.5", "streaming: -1", "loads.main.told.streaming: must be"),
         ("max_tokens: 4", "max_tokens: -4", "loads.main.told.max_tokens: must be"),

@@ -15,6 +15,8 @@ pub struct Endpoint {
     pub pace: Pace,
     /// Weight that the gateway is told.
     pub weight: f64,
+    /// When gateways come to know of it; it has served nobody before.
+    pub joins: Duration,
 }
 
 /// What one endpoint did in a run.

@@ -11,6 +11,7 @@ use spillway_picker::pool::{EndpointSpec, Event, Pool, Slot};
 use spillway_picker::request::{RequestInfo, Turn};
 use spillway_picker::time::Time;
 
+use super::fleet::Endpoint;
 use super::variants::registry;
 use super::words::{Kept, Words};
 use crate::workload::random::Random;
@@ -34,7 +35,8 @@ pub enum Routing {
 #[derive(Debug)]
 pub(super) struct Gateway {
     pub(super) pool: Arc<Pool>,
-    slots: Vec<Slot>,
+    /// By number of the endpoint; none before it joins.
+    slots: Vec<Option<Slot>>,
     random: Random,
     rotation: u64,
     words: Option<Arc<Words>>,
@@ -49,22 +51,32 @@ impl Gateway {
     pub(super) fn new(
         policy: Policy,
         affinity: Affinity,
-        weights: &[f64],
+        fleet: &[Endpoint],
         scrape: Option<Duration>,
         random: Random,
     ) -> Result<Self, spillway_picker::registry::PolicyError> {
         let config = PoolConfig { policy, affinity, ..PoolConfig::default() };
         let pool = Pool::new(config, &registry())?;
-        let spec = |(number, &weight): (usize, &f64)| EndpointSpec {
-            weight,
-            ..EndpointSpec::new(format!("http://10.0.{}.{}:8000", number / 250, number % 250 + 1))
-        };
-        pool.set_endpoints(weights.iter().enumerate().map(spec).collect(), time(Duration::ZERO));
         if let Some(interval) = scrape {
             pool.set_scrape_interval(interval);
         }
-        let slots = pool.endpoints().iter().map(|endpoint| endpoint.slot).collect();
-        Ok(Self { pool, slots, random, rotation: 0, words: None })
+        let mut gateway = Self { pool, slots: Vec::new(), random, rotation: 0, words: None };
+        gateway.discover(fleet, Duration::ZERO);
+        Ok(gateway)
+    }
+
+    /// Comes to know of all that have joined.
+    pub(super) fn discover(&mut self, fleet: &[Endpoint], now: Duration) {
+        let joined = || fleet.iter().enumerate().filter(|(_, endpoint)| endpoint.joins <= now);
+        let spec = |(number, endpoint): (usize, &Endpoint)| EndpointSpec {
+            weight: endpoint.weight,
+            ..EndpointSpec::new(format!("http://10.0.{}.{}:8000", number / 250, number % 250 + 1))
+        };
+        self.pool.set_endpoints(joined().map(spec).collect(), time(now));
+        self.slots = vec![None; fleet.len()];
+        for ((number, _), endpoint) in joined().zip(self.pool.endpoints().iter()) {
+            self.slots[number] = Some(endpoint.slot);
+        }
     }
 
     /// Decides; the number of the endpoint and the guard of the request there.
@@ -74,7 +86,7 @@ impl Gateway {
         let pick = self.pool.decide(info, turn, time(now), None)?;
         let flight = pick.flight.expect("a decision that is not only explained has a flight");
         let slot = pick.endpoint.slot;
-        let number = self.slots.iter().position(|known| *known == slot).expect("endpoints do not change in a run");
+        let number = self.slots.iter().position(|known| *known == Some(slot)).expect("nothing leaves in a run");
         Ok((number, flight))
     }
 
@@ -92,6 +104,8 @@ impl Gateway {
     }
 
     pub(super) fn scraped(&self, endpoint: usize, facts: Facts, now: Duration) {
-        self.pool.observe(Event::Scraped { endpoint: self.slots[endpoint], facts }, time(now));
+        if let Some(endpoint) = self.slots[endpoint] {
+            self.pool.observe(Event::Scraped { endpoint, facts }, time(now));
+        }
     }
 }

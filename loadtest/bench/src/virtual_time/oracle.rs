@@ -6,10 +6,11 @@ use spillway_sim::engine;
 
 use super::fleet::Server;
 
-/// The engine that would give the first token soonest, as far as its own state tells; `on_the_way` are the prompt tokens
+/// The engine that would give the first token soonest, of those that have joined, as far as its own state tells; `on_the_way` are the prompt tokens
 /// sent to each that it has not seen yet.
 pub(super) fn choose(
     servers: &mut [Server],
+    joined: impl Fn(usize) -> bool,
     on_the_way: &[usize],
     asked: &engine::Request,
     now: Duration,
@@ -20,6 +21,9 @@ pub(super) fn choose(
     for step in 0..count {
         // Equal ones take turns.
         let number = (turn + step) % count;
+        if !joined(number) {
+            continue;
+        }
         let expected = servers[number].engine.expected_first_token(asked, on_the_way[number], now);
         if expected < best.1 {
             best = (number, expected);

@@ -108,6 +108,8 @@ enum Happening {
     Words { from: usize, to: usize, words: Vec<Kept> },
     /// A gateway hears how much another one has in flight.
     Counted { from: usize, to: usize, counts: Vec<(Slot, Count)> },
+    /// An endpoint joins.
+    Joined,
     /// What comes from here on counts.
     WarmedUp,
 }
@@ -164,12 +166,11 @@ pub fn run(setup: &Setup<'_>) -> Result<Run, PolicyError> {
 
 impl<'a> Driver<'a> {
     fn new(setup: &'a Setup<'a>) -> Result<Self, PolicyError> {
-        let weights: Vec<f64> = setup.fleet.iter().map(|endpoint| endpoint.weight).collect();
         let mut gateways = Vec::new();
         if let Routing::Picker { policy, affinity } = setup.routing {
             for number in 0..setup.gateways {
                 let random = Random::new(setup.seed, &format!("gateway {number}"));
-                gateways.push(Gateway::new(policy.clone(), affinity.clone(), &weights, setup.scrape, random)?);
+                gateways.push(Gateway::new(policy.clone(), affinity.clone(), setup.fleet, setup.scrape, random)?);
             }
         }
         let mut agenda = Agenda::new();
@@ -179,12 +180,15 @@ impl<'a> Driver<'a> {
                 agenda.add(at, Happening::Sent(request));
             }
         }
+        for joins in setup.fleet.iter().map(|endpoint| endpoint.joins).filter(|joins| *joins > Duration::ZERO) {
+            agenda.add(joins, Happening::Joined);
+        }
         if let Some(interval) = setup.scrape {
             // Readers of one gateway begin at different times, as real ones do.
             let mut phases = Random::new(setup.seed, "scrapes");
             for gateway in 0..gateways.len() {
-                for endpoint in 0..setup.fleet.len() {
-                    agenda.add(interval.mul_f64(phases.unit()), Happening::Page { gateway, endpoint });
+                for (endpoint, Endpoint { joins, .. }) in setup.fleet.iter().enumerate() {
+                    agenda.add(*joins + interval.mul_f64(phases.unit()), Happening::Page { gateway, endpoint });
                 }
             }
         }
@@ -246,6 +250,9 @@ impl<'a> Driver<'a> {
                 }
             }
             Happening::Heard { endpoint, events, happened } => self.heard(endpoint, events, happened, now),
+            Happening::Joined => {
+                self.gateways.iter_mut().for_each(|gateway| gateway.discover(self.setup.fleet, now));
+            }
             Happening::WarmedUp => self.servers.iter_mut().for_each(Server::warmed_up),
             Happening::Tells { gateway } => {
                 let counts = self.gateways[gateway].pool.counts();
@@ -309,8 +316,11 @@ impl<'a> Driver<'a> {
         self.decisions += 1;
         if self.gateways.is_empty() {
             let asked = self.engine_request(request);
-            let turn = self.decisions;
-            return Ok((oracle::choose(&mut self.servers, &self.on_the_way, &asked, now, turn), None));
+            let joined = |number: usize| self.setup.fleet[number].joins <= now;
+            return Ok((
+                oracle::choose(&mut self.servers, joined, &self.on_the_way, &asked, now, self.decisions),
+                None,
+            ));
         }
         let adapter = asked.adapter.map(|number| self.setup.adapters[number].clone());
         let info = RequestInfo {

@@ -27,7 +27,15 @@ fn play(trace: &Trace, policy: &str, endpoints: usize) -> Run {
         "oracle" => Routing::Oracle,
         name => Routing::Picker { policy: Policy::Named(name.to_owned()), affinity: Affinity::default() },
     };
-    let fleet = vec![Endpoint { engine: Preset::Llama8bH100.config(), pace: Pace::default(), weight: 1.0 }; endpoints];
+    let fleet = vec![
+        Endpoint {
+            engine: Preset::Llama8bH100.config(),
+            pace: Pace::default(),
+            weight: 1.0,
+            joins: Duration::ZERO
+        };
+        endpoints
+    ];
     let setup = Setup {
         fleet: &fleet,
         trace,
