@@ -76,7 +76,7 @@ pub struct EndpointTrace {
     pub demoted: bool,
     /// Our requests in flight there.
     pub in_flight: u32,
-    /// Requests of others there, by the last scrape.
+    /// Requests of others there: those that other gateways tell of, and more that the last scrape showed.
     pub outside: f64,
     /// Those without a first token.
     pub prefills: u32,

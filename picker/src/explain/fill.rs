@@ -69,7 +69,7 @@ fn endpoint(round: &Round<'_>, position: usize, chosen: Option<usize>) -> Endpoi
         load: f64::from(ours.load.units) / f64::from(UNIT),
         demoted: table.service[position].is_demoted,
         in_flight: ours.load.requests,
-        outside: scraped.outside,
+        outside: f64::from(ours.guests) + scraped.outside,
         prefills: ours.prefills,
         decodes: ours.decodes,
         pending_seconds: ours.pending,
