@@ -112,6 +112,8 @@ pub enum Passage {
 pub struct Hearer {
     own: u64,
     scheme: u32,
+    /// Packets of this process that came back to it.
+    ours: Window,
     pools: HashMap<u64, Place>,
     senders: HashMap<u64, Sender>,
     passages: Vec<Passage>,
@@ -137,7 +139,14 @@ struct Line {
 impl Hearer {
     /// One that hears nobody yet. `own` is the number of this process, `scheme` what its block hashes mean.
     pub fn new(own: u64, scheme: u32) -> Self {
-        Self { own, scheme, pools: HashMap::new(), senders: HashMap::new(), passages: Vec::new() }
+        Self {
+            own,
+            scheme,
+            ours: Window::default(),
+            pools: HashMap::new(),
+            senders: HashMap::new(),
+            passages: Vec::new(),
+        }
     }
 
     /// Tells these pools, by the hashes of their names, and no others.
@@ -158,12 +167,13 @@ impl Hearer {
             Ok(opened) => opened,
             Err(why) => return why.into(),
         };
-        if head.sender == self.own {
-            return Verdict::Own;
-        }
         let sent = Duration::from_millis(head.sent_ms);
         if sent.abs_diff(wall) > MOST_SKEW {
             return Verdict::Stale;
+        }
+        if head.sender == self.own {
+            // One that was recorded and comes from elsewhere would make that address ours.
+            return if self.ours.take(head.sequence) { Verdict::Own } else { Verdict::Replayed };
         }
         let ahead = sent.as_secs_f64() - wall.as_secs_f64();
         let is_same_scheme = head.scheme == self.scheme;
@@ -233,6 +243,11 @@ impl Hearer {
         for sender in self.senders.values_mut().filter(|sender| sender.is_here) {
             sender.leave(&self.pools, now);
         }
+    }
+
+    /// Whether another gateway is there at this address.
+    pub fn is_at(&self, address: SocketAddr) -> bool {
+        self.senders.values().any(|sender| sender.is_here && sender.heard.from == address)
     }
 
     /// Those who are there, in the order of their numbers.

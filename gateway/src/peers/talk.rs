@@ -238,8 +238,12 @@ impl Voice {
 
     fn heard(&self, packet: &[u8], from: SocketAddr) {
         let now = self.talk.fleet.now();
-        let verdict = lock(&self.talk.hearer).hear(packet, from, &self.settings.key, wall(), now);
-        if verdict == Verdict::Own {
+        let (verdict, is_anothers) = {
+            let mut hearer = lock(&self.talk.hearer);
+            let verdict = hearer.hear(packet, from, &self.settings.key, wall(), now);
+            (verdict, verdict == Verdict::Own && hearer.is_at(from))
+        };
+        if verdict == Verdict::Own && !is_anothers {
             lock(&self.directory).heard_ourselves(from, now);
         }
         self.talk.judged(verdict, from);
