@@ -206,6 +206,17 @@ fn kv_events() {
 }
 
 #[test]
+fn packets_of_peers() {
+    feed("peers", |bytes| {
+        spillway::peers::fuzz(bytes);
+        // Whole records before and behind.
+        let mut records = Vec::new();
+        spillway::peers::records::Record::Pool(7).encode(&mut records);
+        spillway::peers::fuzz(&[&records, bytes].concat());
+    });
+}
+
+#[test]
 fn configuration_files() {
     let known = spillway::picker_config::known(&spillway::Registry::default());
     feed("config", move |bytes| match spillway::config::load(bytes, &known) {

@@ -33,6 +33,7 @@ pub(crate) use dns::{NameServer, Says};
 pub(crate) use fetch::fetch;
 pub(crate) use full::Full;
 pub(crate) use gateway::Gateway;
+pub(crate) use ports::free_udp;
 pub(crate) use scripted::{Call, Scripted};
 pub(crate) use sims::{calls, record_of, sim_of, sims, wait_until_quiet};
 pub(crate) use sse::{End, Event, Events};

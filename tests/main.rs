@@ -19,6 +19,7 @@ mod keys;
 mod kv_events;
 mod models;
 mod operate;
+mod peers;
 mod reload;
 mod replay;
 mod retry;

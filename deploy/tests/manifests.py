@@ -66,6 +66,7 @@ class Rendering:
         self.container, = self.spec["containers"]
         self.labels = self.deployment["template"]["metadata"]["labels"]
         self.ports = {port["name"]: port["containerPort"] for port in self.container["ports"]}
+        self.protocols = {port["name"]: port.get("protocol", "TCP") for port in self.container["ports"]}
         self.config = yaml.safe_load(self.objects["ConfigMap", "spillway"]["data"]["spillway.yaml"])
 
     def of(self, kind):
@@ -76,12 +77,16 @@ class Rendering:
 
     def problems(self):
         yield from self.ports_and_names()
+        yield from self.peers()
         yield from self.times_and_sizes()
         yield from self.mount()
 
     def ports_and_names(self):
         server = self.config["server"]
-        if self.ports != {"http": port_of(server["listen"][0]["address"]), "metrics": port_of(server["metrics"]["address"])}:
+        configured = {"http": port_of(server["listen"][0]["address"]), "metrics": port_of(server["metrics"]["address"])}
+        # Where it is off, the port is there for the day when it is not.
+        configured["peers"] = port_of(self.config["peers"]["listen"]) if "peers" in self.config else self.ports["peers"]
+        if self.ports != configured:
             yield f"the container's ports {self.ports} are not the configuration's"
         if not server["admin"]["address"].startswith("127.0.0.1:"):
             yield "the admin port is beyond loopback"
@@ -98,6 +103,8 @@ class Rendering:
             for port in spec["ports"]:
                 if port["targetPort"] not in self.ports:
                     yield f"the Service {name} leads to a port that is not there: {port['targetPort']}"
+                elif port.get("protocol", "TCP") != self.protocols[port["targetPort"]]:
+                    yield f"the Service {name} leads to {port['targetPort']} by another protocol"
         selectors = [one["spec"]["selector"] for one in self.of("PodDisruptionBudget")]
         selectors += [one["spec"]["podSelector"] for one in self.of("NetworkPolicy")]
         selectors += [one["labelSelector"] for one in self.spec["topologySpreadConstraints"]]
@@ -112,8 +119,28 @@ class Rendering:
                     yield f"the Ingress leads to a port that is not there: {backend}"
         for policy in self.of("NetworkPolicy"):
             for rule in policy["spec"]["ingress"]:
-                if not {port["port"] for port in rule["ports"]} <= set(self.ports):
-                    yield f"the NetworkPolicy opens a port that is not there: {rule['ports']}"
+                for port in rule["ports"]:
+                    if self.protocols.get(port["port"]) != port.get("protocol", "TCP"):
+                        yield f"the NetworkPolicy opens a port that is not there: {port}"
+            for way, side in (("ingress", "from"), ("egress", "to")):
+                between = [rule for rule in policy["spec"][way] if {"port": "peers", "protocol": "UDP"} in rule["ports"]]
+                selected = [one["podSelector"].get("matchLabels", {}) for rule in between for one in rule[side]]
+                if len(selected) != 1 or not selected[0] or not self.selected(selected[0]):
+                    yield f"the NetworkPolicy does not keep {way} of peers to the gateways"
+
+    def peers(self):
+        peers, service = self.config.get("peers"), self.objects["Service", "spillway-peers"]
+        port, = [port["port"] for port in service["spec"]["ports"] if port["name"] == "peers"]
+        if port != self.ports["peers"] or service["spec"]["clusterIP"] != "None":
+            yield "a name of a headless Service leads to the containers' own ports"
+        if peers is None:
+            return
+        namespace = self.objects["Deployment", "spillway"]["metadata"]["namespace"]
+        if peers["dns"] != {"name": f"spillway-peers.{namespace}.svc.cluster.local", "port": port}:
+            yield f"peers.dns {peers['dns']} is not the Service spillway-peers"
+        mount, = [mount for mount in self.container["volumeMounts"] if mount["name"] == "peers"]
+        if peers["secret_file"] != f"{mount['mountPath']}/secret":
+            yield "the secret of peers is not where it is mounted"
 
     def times_and_sizes(self):
         config, pools = self.config, self.config["pools"]
@@ -121,14 +148,16 @@ class Rendering:
         if grace < drain + NOTICE + REST:
             yield f"terminationGracePeriodSeconds {grace} is too short for server.drain {drain}"
         for name, pool in pools.items():
-            if pool["affinity"]["gateways"] != self.deployment["replicas"]:
-                yield f"the pool {name} counts {pool['affinity']['gateways']} gateways, not {self.deployment['replicas']}"
+            # Those that talk count each other.
+            gateways = pool.get("affinity", {}).get("gateways", self.deployment["replicas"] if "peers" in config else 1)
+            if gateways != self.deployment["replicas"]:
+                yield f"the pool {name} counts {gateways} gateways, not {self.deployment['replicas']}"
         resources = self.container["resources"]
         if config["server"]["threads"] != int(resources["requests"]["cpu"]):
             yield "server.threads is not the CPUs asked for"
         default = REFERENCE["pools"]["llama"]
         bodies = size(config.get("limits", {}).get("body_memory", REFERENCE["limits"]["body_memory"]))
-        indexes = sum(size(pool["affinity"].get("index_memory", default["affinity"]["index_memory"])) for pool in pools.values())
+        indexes = sum(size(pool.get("affinity", {}).get("index_memory", default["affinity"]["index_memory"])) for pool in pools.values())
         if bodies + indexes + BESIDE > size(resources["limits"]["memory"]):
             yield f"{bodies} bytes of bodies and {indexes} of indexes do not fit into {resources['limits']['memory']}"
         for ingress in self.of("Ingress"):
@@ -141,17 +170,20 @@ class Rendering:
                 yield "the Ingress and limits.body disagree"
 
     def mount(self):
-        mount, = self.container["volumeMounts"]
-        volume, = self.spec["volumes"]
+        mounts = {mount["name"]: mount for mount in self.container["volumeMounts"]}
+        volumes = {volume["name"]: volume for volume in self.spec["volumes"]}
+        if mounts.keys() != volumes.keys():
+            yield f"the volumes {set(volumes)} are mounted as {set(mounts)}"
+        mount, volume = mounts["config"], volumes["config"]
+        if any("subPath" in mount for mount in mounts.values()):
+            yield "a file mounted by subPath never changes"
         if mount["name"] != volume["name"] or ("ConfigMap", volume["configMap"]["name"]) not in self.objects:
             yield "the configuration is not mounted"
-        if "subPath" in mount:
-            yield "a file mounted by subPath never changes"
         if self.container["args"] != ["--config", f"{mount['mountPath']}/spillway.yaml"]:
             yield "the configuration is not read from where it is mounted"
         if self.spec["securityContext"]["runAsUser"] != int(dockerfile(r"^USER (\d+):")):
             yield "runAsUser is not the image's user"
-        if sorted(self.ports.values()) != sorted(map(int, dockerfile(r"^EXPOSE (.*)$").split())):
+        if sorted(self.ports.values()) != sorted(int(port.partition("/")[0]) for port in dockerfile(r"^EXPOSE (.*)$").split()):
             yield "the image exposes other ports"
 
 
@@ -169,7 +201,7 @@ def around(base, overlay):
     if dns["port"] not in [port["port"] for port in service["spec"]["ports"]]:
         yield "the base's pool and the example's Service have different ports"
     allowed = {value for policy in overlay.of("NetworkPolicy") for rule in policy["spec"]["egress"] for peer in rule.get("to", [])
-               for one in peer["podSelector"]["matchExpressions"] for value in one["values"]}
+               for one in peer["podSelector"].get("matchExpressions", []) for value in one["values"]}
     asked = {pool["dns"]["name"].split(".")[0] for pool in overlay.config["pools"].values()}
     if asked != allowed:
         yield f"the overlay's pools are {asked}, its NetworkPolicy lets the gateway reach {allowed}"

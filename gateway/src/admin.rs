@@ -125,7 +125,7 @@ fn not_ready(fleet: &Fleet) -> Option<String> {
     unseen.map(|(name, _)| format!("pool {name} has not been looked at"))
 }
 
-/// `/config`, `/pools`, `/explain`, `/reload`, `/drain/{endpoint}`.
+/// `/config`, `/pools`, `/peers`, `/explain`, `/reload`, `/drain/{endpoint}`.
 pub struct AdminPort {
     /// What is shown and changed.
     pub fleet: Arc<Fleet>,
@@ -151,12 +151,13 @@ impl ServeHttp for AdminPort {
             ("GET", "/") => text(StatusCode::OK, INDEX),
             ("GET", "/config") => self.config(),
             ("GET", "/pools") => self.pools(),
+            ("GET", "/peers") => json_answer(&json!(self.fleet.peers().view())),
             ("POST", "/explain") => self.explain(session).await,
             ("POST", "/reload") => self.reload().await,
             ("POST" | "DELETE", path) if path.starts_with("/drain/") => {
                 self.drain(&path["/drain/".len()..], method == Method::POST)
             }
-            (_, "/" | "/config" | "/pools" | "/explain" | "/reload") => {
+            (_, "/" | "/config" | "/pools" | "/peers" | "/explain" | "/reload") => {
                 text(StatusCode::METHOD_NOT_ALLOWED, "method not allowed\n")
             }
             (_, path) if path.starts_with("/drain/") => text(StatusCode::METHOD_NOT_ALLOWED, "method not allowed\n"),
@@ -165,7 +166,7 @@ impl ServeHttp for AdminPort {
     }
 }
 
-const INDEX: &str = "GET /config  GET /pools  POST /explain (a request body)  POST /reload\n\
+const INDEX: &str = "GET /config  GET /pools  GET /peers  POST /explain (a request body)  POST /reload\n\
     POST /drain/{endpoint}  DELETE /drain/{endpoint}   (endpoint: scheme://host:port)\n";
 
 impl AdminPort {

@@ -16,6 +16,7 @@ mod field;
 mod form;
 mod meaning;
 mod model;
+mod peers;
 mod pool;
 mod problem;
 mod server;
@@ -39,6 +40,7 @@ pub use self::auth::{Auth, KeyEntry, KeyFile, keys_schema_json, load_keys};
 pub use self::dns::{Dns, Records};
 pub use self::events::{EventPorts, Events};
 pub use self::model::{Arm, Model, Sticky};
+pub use self::peers::{Peers, PeersDns};
 pub use self::pool::{
     Affinity, Custom, Endpoint, Engine, Health, Policies, Policy, Pool, PoolLimits, Retries, Scrape, Select, Timeouts,
     Trial,
@@ -70,6 +72,8 @@ pub struct Config {
     pub auth: Auth,
     /// A record of the traffic for `spillway replay`.
     pub trace: Trace,
+    /// Other gateways in front of the same endpoints.
+    pub peers: Peers,
     /// Names that clients ask for and where each leads. Names that the endpoints list themselves need no entry here.
     pub models: Vec<Model>,
     /// The name used when a request has none. It must be listed under `models`, or in the `adapters` of a pool, unless

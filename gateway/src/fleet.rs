@@ -23,6 +23,7 @@ use crate::budget::Budget;
 use crate::config::{self, Config, Dns};
 use crate::dns::{Answer, LookError};
 use crate::metrics::Metrics;
+use crate::peers::board::Board;
 use crate::picker_config;
 use crate::routes::Routes;
 use crate::trial;
@@ -32,6 +33,7 @@ pub struct Fleet {
     live: ArcSwap<Live>,
     registry: Registry,
     metrics: Metrics,
+    peers: Board,
     began: std::time::Instant,
     changed: watch::Sender<u64>,
     discovered: watch::Sender<()>,
@@ -79,6 +81,7 @@ impl Fleet {
             live: ArcSwap::from_pointee(live),
             registry,
             metrics: Metrics::default(),
+            peers: Board::default(),
             began,
             changed: watch::Sender::new(0),
             discovered: watch::Sender::new(()),
@@ -154,6 +157,11 @@ impl Fleet {
     /// The metrics.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
+    }
+
+    /// What is known of other gateways.
+    pub fn peers(&self) -> &Board {
+        &self.peers
     }
 
     /// What policies and scorers exist.

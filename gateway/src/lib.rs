@@ -33,6 +33,7 @@ pub mod metrics;
 pub mod models_list;
 pub mod observe;
 pub mod patience;
+pub mod peers;
 pub mod picker_config;
 pub mod proxy;
 pub mod record;

@@ -12,6 +12,7 @@ use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
 use spillway_picker::decide::Reason;
 
 use crate::error::Refusal;
+use crate::peers::hearer::Verdict;
 
 /// Seconds from a fast cache hit to a prefill that most operators would call broken; steps of about 2 around the SLOs
 /// people set (100 ms to 10 s).
@@ -104,6 +105,10 @@ metrics! {
         keys_reload_total["result"]
         /// Requests for the trace file; `result` is written, or dropped where the queue was full or the file could not be written.
         trace_records_total["result"]
+        /// Packets between gateways that talk; `direction` is sent or received. `result` is ok, or failed where the network took or gave none; of those received also mac (made without our secret), stale (a clock more than 30 s off), replayed (taken before), version, malformed, own (sent by this process) or excess (of more than a thousand senders).
+        peer_packets_total["direction", "result"]
+        /// Words for other gateways that were dropped since too many waited.
+        peer_words_dropped_total[]
     }
     histograms {
         /// Seconds from the request head to the last response byte.
@@ -148,6 +153,13 @@ impl Default for Metrics {
         for result in ["written", "dropped"] {
             metrics.trace_records_total.with_label_values(&[result]);
         }
+        for result in ["ok", "failed"] {
+            metrics.peer_packets_total.with_label_values(&["sent", result]);
+        }
+        for result in Verdict::ALL.iter().map(|verdict| verdict.as_str()).chain(["failed"]) {
+            metrics.peer_packets_total.with_label_values(&["received", result]);
+        }
+        metrics.peer_words_dropped_total.with_label_values::<&str>(&[]);
         metrics
     }
 }

@@ -16,7 +16,7 @@ pub fn of(pool: &config::Pool, zone: Option<&str>) -> PoolConfig {
             load_factor: affinity.load_factor,
             min_slack: affinity.min_slack,
             concurrency: affinity.concurrency,
-            // Counting gateways by themselves comes with peers; until then one is assumed unless the file says more.
+            // The least number; gateways that talk count each other.
             gateways: affinity.gateways.unwrap_or(1),
             index_memory: usize::try_from(affinity.index_memory).unwrap_or(usize::MAX),
         },

@@ -23,6 +23,7 @@ use crate::config::watch::{Change, POLL, Watcher};
 use crate::config::{self, Dns, EndpointUrl, Problem};
 use crate::dns::Resolver;
 use crate::fleet::{Fleet, Found};
+use crate::peers::{self, Peers};
 use crate::picker_config;
 use crate::trace::{self, Recorder};
 
@@ -51,6 +52,7 @@ pub struct Reloader {
     fleet: Arc<Fleet>,
     auth: Arc<Auth>,
     recorder: Arc<Recorder>,
+    peers: Arc<Peers>,
     path: PathBuf,
     started_with: config::Config,
     /// Held for the length of a reload: there is one at a time.
@@ -62,7 +64,7 @@ pub struct Reloader {
 impl Reloader {
     /// A reloader of `path`, whose `contents` are in force. Puts the keys they ask for in force.
     pub fn new(
-        (fleet, auth, recorder): (Arc<Fleet>, Arc<Auth>, Arc<Recorder>),
+        (fleet, auth, recorder, peers): (Arc<Fleet>, Arc<Auth>, Arc<Recorder>, Arc<Peers>),
         path: PathBuf,
         contents: &[u8],
     ) -> Result<Self, Vec<Problem>> {
@@ -70,7 +72,7 @@ impl Reloader {
         let watcher = tokio::sync::Mutex::new(Watcher::new(contents));
         let new_keys = read_keys(&started_with)?;
         let (keys, status) = Default::default();
-        let this = Self { fleet, auth, recorder, path, started_with, watcher, keys, status };
+        let this = Self { fleet, auth, recorder, peers, path, started_with, watcher, keys, status };
         this.set_keys(new_keys);
         Ok(this)
     }
@@ -104,6 +106,7 @@ impl Reloader {
             Some(Change::Unreadable(error)) => drop(self.unreadable(&error)),
             None => {}
         }
+        self.peers.poll();
         if let Some(file) = &mut *lock(&self.keys)
             && let Some(outcome) = file.poll()
         {
@@ -141,16 +144,18 @@ impl Reloader {
             Ok(config) => match self.prepare(&config) {
                 // The keys that are in force stay, and so does the rest: a file half applied is worse than an old one.
                 Err(problems) => ("rejected", problems),
-                Ok((keys, _)) if config == self.fleet.live().config => {
+                Ok((keys, _, peers)) if config == self.fleet.live().config => {
                     self.set_keys(keys);
+                    self.peers.set(peers);
                     ("unchanged", Vec::new())
                 }
-                Ok((keys, trace)) => {
+                Ok((keys, trace, peers)) => {
                     let found = self.look_up(&config).await;
                     match self.fleet.apply(config, &found) {
                         Ok(()) => {
                             self.set_keys(keys);
                             self.recorder.set(trace);
+                            self.peers.set(peers);
                             ("applied", Vec::new())
                         }
                         Err(error) => ("rejected", vec![whole_file(error.to_string())]),
@@ -173,13 +178,17 @@ impl Reloader {
     }
 
     /// Reads and opens the files that a configuration names.
-    fn prepare(&self, config: &config::Config) -> Result<(NewKeys, trace::Change), Vec<Problem>> {
+    fn prepare(&self, config: &config::Config) -> Result<(NewKeys, trace::Change, peers::Change), Vec<Problem>> {
         let keys = read_keys(config)?;
         let trace = self.recorder.open(&config.trace).map_err(|error| {
             let message = format!("{}: {error}", cannot_record(&config.trace));
             vec![Problem { path: "trace.file".to_owned(), ..whole_file(message) }]
         })?;
-        Ok((keys, trace))
+        let peers = self
+            .peers
+            .prepare(&config.peers)
+            .map_err(|error| vec![Problem { path: error.key().to_owned(), ..whole_file(error.in_full()) }])?;
+        Ok((keys, trace, peers))
     }
 
     /// Finds the addresses of names that come with `config`: the first request may be sent there at once.

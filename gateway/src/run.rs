@@ -22,6 +22,7 @@ use crate::auth::Auth;
 use crate::config::{self, Config, Problems};
 use crate::fleet::Fleet;
 use crate::keeper::Keeper;
+use crate::peers::{Peers, PeersService};
 use crate::picker_config;
 use crate::proxy::Gateway;
 use crate::reload::{ReloadService, Reloader, cannot_record};
@@ -80,9 +81,12 @@ pub fn serve(options: Options, beside: impl FnOnce(&mut Server)) -> anyhow::Resu
     let recorder = Arc::new(Recorder::new(Arc::clone(&fleet)));
     let trace = fleet.live().config.trace.clone();
     recorder.set(recorder.open(&trace).with_context(|| cannot_record(&trace))?);
+    let id = getrandom::u64().map_err(|error| anyhow::anyhow!("the system gives no randomness: {error}"))?;
+    let peers = Arc::new(Peers::new(Arc::clone(&fleet), id));
+    peers.set(peers.prepare(&fleet.live().config.peers)?);
     let reloader = match &source {
         Source::File(path) => {
-            let shared = (Arc::clone(&fleet), Arc::clone(&auth), Arc::clone(&recorder));
+            let shared = (Arc::clone(&fleet), Arc::clone(&auth), Arc::clone(&recorder), Arc::clone(&peers));
             let reloader = Reloader::new(shared, path.clone(), &contents);
             Some(Arc::new(reloader.map_err(|problems| anyhow::anyhow!("{}", Problems(problems)))?))
         }
@@ -103,6 +107,7 @@ pub fn serve(options: Options, beside: impl FnOnce(&mut Server)) -> anyhow::Resu
     };
     server.add_service(port("admin", admin, server_settings.admin.address));
     server.add_service(background_service("keeper", Keeper::new(Arc::clone(&fleet))));
+    server.add_service(background_service("peers", PeersService(peers)));
     if let Some(reloader) = reloader {
         server.add_service(background_service("reload", ReloadService(reloader)));
     }

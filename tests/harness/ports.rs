@@ -3,7 +3,7 @@
 //! Between the choice and the start another program can take one; the gateway's start is then tried again with others.
 
 use std::collections::HashSet;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
@@ -32,6 +32,17 @@ impl Ports {
     pub(super) fn all(&self) -> [SocketAddr; 4] {
         [self.h1, self.h2, self.metrics, self.admin]
     }
+}
+
+/// A loopback address on which nobody listens for datagrams.
+pub(crate) fn free_udp() -> SocketAddr {
+    for _ in 0..100 {
+        let address = free();
+        if UdpSocket::bind((Ipv4Addr::UNSPECIFIED, address.port())).is_ok() {
+            return address;
+        }
+    }
+    panic!("no free UDP port in {CHOICE:?} after 100 tries");
 }
 
 /// A loopback address on which nobody listens.

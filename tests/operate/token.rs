@@ -5,10 +5,11 @@ use http::{Method, Request};
 use crate::harness::{Answer, Client, Gateway, ReqBody, chat, config_for, request, sims};
 
 /// Every page behind the token.
-const PAGES: [(Method, &str); 7] = [
+const PAGES: [(Method, &str); 8] = [
     (Method::GET, "/"),
     (Method::GET, "/config"),
     (Method::GET, "/pools"),
+    (Method::GET, "/peers"),
     (Method::POST, "/explain"),
     (Method::POST, "/reload"),
     (Method::POST, "/drain/http://x:1"),

@@ -57,6 +57,12 @@ pub const FAMILIES: &[(&str, &[&str], &str)] = &[
         &["pool", "endpoint"],
         "Share of the stored blocks told of that could be attributed to requests of this gateway, 0 to 1.",
     ),
+    ("spillway_peers", &[], "Other gateways that are heard; only with peers.listen."),
+    (
+        "spillway_peers_expected",
+        &[],
+        "Other gateways that there are by peers.gateways or peers.dns; only with peers.listen.",
+    ),
     ("spillway_body_memory_bytes", &[], "Request bodies held in memory."),
     ("spillway_active_requests", &[], "Requests being served, from their head to their last byte."),
     ("spillway_config_hash", &[], "Hash of the configuration in force; equal on gateways with equal configuration."),
@@ -115,6 +121,10 @@ pub(super) fn gather(fleet: &Fleet) -> Vec<MetricFamily> {
                 }
             }
         }
+    }
+    if let Some(peers) = fleet.peers().view() {
+        set("spillway_peers", &[], peers.heard.len() as f64);
+        set("spillway_peers_expected", &[], f64::from(peers.expected));
     }
     set("spillway_body_memory_bytes", &[], live.budget.held() as f64);
     set("spillway_active_requests", &[], f64::from(fleet.active()));

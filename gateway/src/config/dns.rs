@@ -59,11 +59,11 @@ impl Dns {
 
 /// Between Kubernetes' readiness and a client's patience: a server that comes waits seconds for its first request, and one
 /// that goes is left after two looks.
-fn interval() -> Duration {
+pub(super) fn interval() -> Duration {
     Duration::from_secs(5)
 }
 
-fn name(_: &mut SchemaGenerator) -> Schema {
+pub(super) fn name(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string", "x-form": "dns name"})
 }
 

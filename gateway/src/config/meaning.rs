@@ -21,6 +21,7 @@ const MAX_POOL_NAME: usize = 63;
 pub(super) fn check(root: &Cursor<'_>, known: &Known, problems: &mut Vec<Problem>) {
     addresses(root, problems);
     limits(root, problems);
+    super::peers::check(root, problems);
     models(root, problems);
     default_model(root, problems);
     adapters(root, problems);

@@ -20,7 +20,7 @@ pub struct Server {
     pub listen: Vec<Listen>,
     /// Where `/metrics`, `/healthz` and `/readyz` are: read-only, no secrets.
     pub metrics: Metrics,
-    /// Where `/config`, `/pools`, `/explain`, `/reload` and `/drain` are.
+    /// Where `/config`, `/pools`, `/peers`, `/explain`, `/reload` and `/drain` are.
     pub admin: Admin,
     /// How long requests in flight may go on after SIGTERM. Zero ends them at once.
     #[serde(with = "field::duration")]

@@ -2,6 +2,7 @@
 
 mod damage;
 mod events;
+mod peers;
 mod reference;
 
 use super::*;
