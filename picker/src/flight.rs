@@ -20,6 +20,9 @@ use crate::time::Time;
 /// to see a change of speed within a second of decoding.
 const WINDOW_TOKENS: u32 = 32;
 
+/// A wait as short as a step of an engine is none.
+const SHORT_WAIT: Duration = Duration::from_millis(5);
+
 /// Fewest tokens a sample is worth taking for, at the end of a stream.
 const LEAST_TOKENS: u32 = 4;
 
@@ -42,6 +45,8 @@ pub struct Flight {
     told: Option<u64>,
     dispatched: Time,
     predicted_ttft: Duration,
+    /// The part of it that is its own prefill.
+    service: Duration,
     /// When the connection stood on which it went out, and the round trip of that connection.
     connected: Option<(Time, Duration)>,
     /// Output tokens it was expected to produce.
@@ -135,6 +140,7 @@ impl Flight {
             told,
             dispatched: now,
             predicted_ttft: ttft,
+            service,
             connected: None,
             output,
             believed_blocks: Some(believed_blocks),
@@ -264,8 +270,23 @@ impl Flight {
         if self.window >= LEAST_TOKENS {
             self.close_window(now);
         }
+        self.learn_from_whole(now);
         let output = self.completion.or((self.tokens > 0).then_some(self.tokens));
         self.pool.tally.completed(self.tenant, &self.model, now.since(self.dispatched), output);
+    }
+
+    /// An answer in one piece shows the gap between its tokens when it did not wait for others: by what was known at its dispatch,
+    /// and by the page of now. Without any such sample, machines that are not alike would pass for alike for ever.
+    fn learn_from_whole(&self, now: Time) {
+        let state = &self.endpoint.state;
+        let has_waited =
+            self.predicted_ttft.saturating_sub(self.service) > SHORT_WAIT || state.sheet.queued.get() > 0.0;
+        if let Some(completion) = self.completion.filter(|tokens| *tokens >= LEAST_TOKENS)
+            && !self.streams
+            && !has_waited
+        {
+            state.gap(now.since(self.dispatched).saturating_sub(self.service) / completion);
+        }
     }
 
     fn close_window(&mut self, now: Time) {

@@ -206,7 +206,8 @@ impl State {
     pub(crate) fn gap(&self, gap: Duration) {
         let mut book = self.book();
         let streams = f64::from(book.decodes) + self.sheet.others_running();
-        book.speed.gap(streams, gap);
+        // That of the sample is there, whether or not it is known to decode.
+        book.speed.gap(streams.max(1.0), gap);
         self.sheet.set_rates(book.speed.rates());
     }
 

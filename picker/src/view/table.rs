@@ -16,6 +16,9 @@ use crate::view::AdapterState;
 /// Uncached tokens by which speeds are compared: a short question behind a cached prompt, or a longer one without.
 const TYPICAL: f64 = 512.0;
 
+/// Streams by which decoding is compared where nothing else is known of an endpoint's speed.
+const FEW_STREAMS: f64 = 8.0;
+
 /// Stands for a place on the walk that the decision did not reach.
 pub(crate) const OFF_WALK: u32 = u32::MAX;
 
@@ -166,7 +169,14 @@ fn hope(members: &[Member], dispatches: u64, ours: &[Ours], rates: &mut [Rates])
     }
     let fastest = |one: Rates, other: Rates| if other.prefill(TYPICAL) < one.prefill(TYPICAL) { other } else { one };
     let proven = (0..members.len()).filter(|position| !is_unproven(*position)).map(|position| rates[position]);
-    let Some(best) = proven.reduce(fastest) else { return };
+    let Some(best) = proven.reduce(fastest) else {
+        // Nobody shows first tokens. What decodes slowly is taken to compute prompts slowly: both are the machine and the model.
+        for rates in rates {
+            let slower = rates.gap(FEW_STREAMS) / Rates::default().gap(FEW_STREAMS);
+            (rates.a, rates.b) = (rates.a * slower, rates.b * slower);
+        }
+        return;
+    };
     for (position, rates) in rates.iter_mut().enumerate().filter(|(position, _)| is_unproven(*position)) {
         *rates = if members[position].state.sheet.has_shown() { best } else { fastest(*rates, best) };
     }

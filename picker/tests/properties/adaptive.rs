@@ -302,6 +302,31 @@ fn endpoints_faster_than_anyone_supposes_are_all_found_out() {
 }
 
 #[test]
+fn machines_whose_answers_come_whole_are_told_apart_by_how_long_these_take() {
+    let mut fleet = Fleet::new(config("adaptive"), 2);
+    // Seconds for each token of an answer, at whatever load.
+    let gaps = [0.01, 0.05];
+    let mut waiting: Vec<(u64, Pick)> = Vec::new();
+    let mut picked = [0; 2];
+    for i in 0..400_u64 {
+        let now = i * 6_000;
+        waiting.sort_by_key(|(done, _)| *done);
+        let due = waiting.partition_point(|(done, _)| *done <= now);
+        for (done, mut pick) in waiting.drain(..due) {
+            let flight = pick.flight.as_mut().expect("reserved");
+            let usage = Event::Usage { flight, prompt: Some(500), cached: Some(0), completion: Some(100) };
+            fleet.pool.observe(usage, at(done));
+            fleet.end(pick, Outcome::Completed, at(done));
+        }
+        let pick = fleet.pick(&RequestInfo { streams: false, ..plain(2_000) }, at(now));
+        let engine = pick.endpoint.slot.index();
+        picked[engine] += i32::from(i >= 100);
+        waiting.push((now + (gaps[engine] * 100_000.0) as u64, pick));
+    }
+    assert!(picked[1] < picked[0] / 4, "one at a time, and the slow one gets {picked:?}");
+}
+
+#[test]
 fn one_that_was_slow_is_tried_again() {
     let mut fleet = Fleet::new(config("adaptive"), 2);
     let mut engines = [10e-6, 500e-6].map(|token_seconds| Engine { token_seconds, free_at: 0.0 });
