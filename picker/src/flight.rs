@@ -104,7 +104,7 @@ impl Flight {
         now: Time,
     ) -> Self {
         let Departure { size, service, ttft, uncached, output, believed_blocks, is_guess, loads_adapter } = *departure;
-        pool.tally.dispatched(service, uncached, now);
+        pool.tally.dispatched(service, uncached, request.adapter.as_ref(), now);
         pool.kinds.judge(topology.members.len(), |position| &topology.members[position].state);
         let adapter = request.adapter.as_ref();
         let output = output as u32;

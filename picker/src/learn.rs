@@ -7,6 +7,7 @@
 mod arrivals;
 mod decode;
 mod fit;
+mod heat;
 mod kinds;
 mod latency;
 mod output;
@@ -18,6 +19,7 @@ mod tests;
 pub use arrivals::ArrivalRate;
 pub use decode::DecodeLearner;
 pub(crate) use fit::{Fit, Line};
+pub(crate) use heat::Heat;
 pub(crate) use kinds::{Kinds, MOST_KINDS};
 pub use latency::PeakMean;
 pub use output::OutputMean;

@@ -3,6 +3,7 @@
 //! Positions count candidates, not endpoints: after filtering, position 3 is the fourth endpoint that is left. Unknown facts
 //! are `None`; treating them as zero would send everything to the endpoint of which least is known.
 
+pub(crate) mod adapters;
 pub(crate) mod table;
 
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use crate::ledger::UNIT;
 use crate::pool::{Endpoint, Freshness};
 use crate::time::Time;
 
+use adapters::AdapterSite;
 use table::{OFF_WALK, Table};
 
 /// Least time of a prefill, seconds, so that every speed is finite.
@@ -22,9 +24,9 @@ const LEAST_PREFILL: f64 = 1e-6;
 /// Where a request's LoRA adapter stands on one endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AdapterState {
-    /// Loaded: requests of it run there, or ours are in flight there.
+    /// Loaded, or on its way into a place that it has.
     Running,
-    /// Requests of it wait there to be loaded.
+    /// Requests of it wait there, but all places for adapters are in use.
     Waiting,
     /// Not loaded.
     Absent,
@@ -45,6 +47,10 @@ pub struct PoolView {
     pub mean_residence: f64,
     /// Running mean of the time to load an adapter, seconds.
     pub adapter_load: f64,
+    /// Share of the pool's requests that ask for this request's adapter; 0 when it needs none.
+    pub adapter_share: f64,
+    /// Adapters that are asked for.
+    pub adapters: f64,
     /// Gateways that route to this pool, this one included.
     pub gateways: u32,
     /// Share of a prompt, unknown here, that counts as cached where other gateways would have sent it.
@@ -264,12 +270,17 @@ impl Candidates<'_> {
 
     /// Where the request's adapter stands there; `Unknown` when it needs none.
     pub fn adapter(&self, i: usize) -> AdapterState {
-        self.table.adapters.get(self.position(i)).map_or(AdapterState::Unknown, |(state, _)| *state)
+        self.adapter_site(i).state
     }
 
     /// Whether the endpoint can load one more adapter without dropping one; `None` when unknown.
     pub fn adapter_room(&self, i: usize) -> Option<bool> {
-        self.table.adapters.get(self.position(i)).and_then(|(_, room)| *room)
+        self.adapter_site(i).room
+    }
+
+    pub(crate) fn adapter_site(&self, i: usize) -> AdapterSite {
+        let site = self.table.adapters.get(self.position(i)).copied();
+        site.unwrap_or(AdapterSite::of(AdapterState::Unknown))
     }
 
     /// Place on the walk of the request's ring key, 0 for its owner. Only as far as the decision had to walk: `None` beyond

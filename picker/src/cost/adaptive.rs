@@ -8,6 +8,7 @@
 use super::{Cost, Term, Terms};
 use crate::learn::Rates;
 use crate::request::RequestInfo;
+use crate::view::adapters::AdapterSite;
 use crate::view::{AdapterState, Candidates};
 
 /// Utilisation past which the delay formula is not followed further; it has no finite value at 1.
@@ -27,6 +28,11 @@ const COPY_TOKENS: f64 = 512.0;
 /// keep it there: it is used once, by none of them, and pushes out what all of them use.
 const AWAY: f64 = 2.0;
 
+/// Range of the requests of an adapter for which the time until none is left is computed. From eight on, which are 370 stays,
+/// it is never.
+const LEAST_BUSY: f64 = 0.01;
+const MOST_BUSY: f64 = 8.0;
+
 /// Least mean prefill time, so that an endpoint that has not served yet has a finite speed.
 const LEAST_SERVICE: f64 = 1e-4;
 
@@ -39,7 +45,7 @@ const TERMS: [Term; 7] = [
     Term { name: "externality", unit: "s" },
     // Its own decoding and what it slows, weighted.
     Term { name: "decode", unit: "s" },
-    // Loading its adapter, and evicting another.
+    // Loading its adapter, evicting another, and waiting for a place to load it into.
     Term { name: "adapter", unit: "s" },
     // Infinite where it would copy a prefix into a full cache.
     Term { name: "copy", unit: "s" },
@@ -140,8 +146,7 @@ struct Site {
     places: Option<f64>,
     kv_usage: Option<f64>,
     kv_tokens: Option<f64>,
-    adapter: AdapterState,
-    adapter_room: Option<bool>,
+    adapter: AdapterSite,
 }
 
 impl Site {
@@ -159,8 +164,7 @@ impl Site {
             places: candidates.places(i),
             kv_usage: candidates.kv_usage(i),
             kv_tokens: candidates.kv_tokens(i),
-            adapter: candidates.adapter(i),
-            adapter_room: candidates.adapter_room(i),
+            adapter: candidates.adapter_site(i),
         }
     }
 }
@@ -221,13 +225,40 @@ impl Job {
         self.weights.decode * (own + stall)
     }
 
-    /// Loading the adapter where it is not, twice that where another must go for it: that one will be loaded again.
+    /// Loading the adapter where it is not, twice that where another must go for it: that one will be loaded again. While
+    /// all places are in use, the time until one is not. And where it has more places than it should, the time for which
+    /// it would hold one that another adapter waits for, or soon will.
     fn adapter(&self, site: &Site) -> f64 {
-        match (site.adapter, site.adapter_room) {
-            (AdapterState::Running | AdapterState::Unknown, _) => 0.0,
-            (AdapterState::Waiting, _) => self.adapter_load / 2.0,
-            (AdapterState::Absent, Some(false)) => self.adapter_load * 2.0,
-            (AdapterState::Absent, _) => self.adapter_load,
+        let AdapterSite { state, room, in_line, is_spare, .. } = site.adapter;
+        let in_line = f64::from(in_line);
+        match state {
+            AdapterState::Unknown => 0.0,
+            AdapterState::Running => {
+                if is_spare {
+                    in_line * self.residence
+                } else {
+                    0.0
+                }
+            }
+            AdapterState::Waiting => self.adapter_load / 2.0 + self.adapter_place(site) * in_line.max(1.0),
+            AdapterState::Absent => {
+                let load = if room == Some(false) { self.adapter_load * 2.0 } else { self.adapter_load };
+                let held = if is_spare { self.residence } else { 0.0 };
+                load + self.adapter_place(site) * (in_line + 1.0) + held
+            }
+        }
+    }
+
+    /// Seconds until one of the adapters in places has no request left, while all have some. Those of one adapter come and
+    /// go as in a queue with as many servers as requests (M/G/infinity), which is busy for `(e^n - 1) / n` stays where `n`
+    /// are there on the average (Takacs, 1962): one is gone soon, of five one is always left.
+    fn adapter_place(&self, site: &Site) -> f64 {
+        match site.adapter.busy {
+            Some(busy) => {
+                let there = busy.clamp(LEAST_BUSY, MOST_BUSY);
+                self.residence * there.exp_m1() / there
+            }
+            None => 0.0,
         }
     }
 

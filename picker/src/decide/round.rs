@@ -2,6 +2,7 @@
 //!
 //! Candidates are counted among what the filters left; positions among all endpoints of the pool.
 
+mod adapters;
 mod walk;
 
 use crate::decide::bounds::Bounds;
@@ -89,6 +90,7 @@ impl<'a> Round<'a> {
         let left = round.filter();
         if left.is_ok() {
             round.take_prior();
+            round.spread_adapter();
         }
         (round, left)
     }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::facts::Facts;
-use crate::facts::standing::{Standing, contains};
+use crate::facts::standing::Standing;
 use crate::health::Health;
 use crate::kv::Cache;
 use crate::learn::{Fit, Rates};
@@ -20,7 +20,7 @@ use crate::pool::sheet::Sheet;
 use crate::pool::speed::Speed;
 use crate::pool::{Count, Freshness};
 use crate::time::Time;
-use crate::view::AdapterState;
+use crate::view::adapters::AdapterSite;
 
 /// Weight of the newest request in the running mean of prefill times: the mean of the last twenty or so, long enough to
 /// be steady and short enough to follow a change of traffic within seconds.
@@ -77,6 +77,17 @@ struct Book {
     speed: Speed,
     residents: Residents,
     batch: Batch,
+}
+
+impl Book {
+    /// Takes the adapters of the last page.
+    fn list_adapters(&mut self) {
+        let facts = self.standing.facts();
+        if let Some(running) = &facts.adapters_running {
+            let waiting = facts.adapters_waiting.as_deref().unwrap_or_default();
+            self.residents.listed(running, waiting, facts.max_adapters);
+        }
+    }
 }
 
 /// A request on its way to the endpoint; one of ours is already reserved in the ledger.
@@ -229,7 +240,8 @@ impl State {
         }
         book.output = book.output.saturating_sub(u64::from(output));
         if let Some(adapter) = adapter {
-            book.residents.leave(adapter);
+            let places = book.standing.facts().max_adapters;
+            book.residents.leave(adapter, places);
         }
         if worked {
             book.standing.worked();
@@ -242,6 +254,7 @@ impl State {
         let mut book = self.book();
         self.settle_book(&mut book, now);
         book.standing.scraped(facts, now);
+        book.list_adapters();
         let facts = book.standing.facts();
         let sheet = &self.sheet;
         let count =
@@ -289,27 +302,12 @@ impl State {
         self.publish(&book);
     }
 
-    /// Where an adapter stands, and whether one more can be loaded without dropping one. `trusted`: the scraped facts are
-    /// fresh.
-    pub(crate) fn adapter(&self, adapter: &str, trusted: bool) -> (AdapterState, Option<bool>) {
+    /// Where an adapter stands. `trusted`: the scraped facts are fresh.
+    pub(crate) fn adapter(&self, adapter: &str, trusted: bool) -> AdapterSite {
         let book = self.book();
         let facts = book.standing.facts();
-        let running = facts.adapters_running.as_deref().filter(|_| trusted);
-        let waiting = facts.adapters_waiting.as_deref().filter(|_| trusted);
-        let others = running.map_or(0, |running| running.iter().filter(|name| !book.residents.knows(name)).count());
-        let room = running.zip(facts.max_adapters).map(|(_, places)| others + book.residents.len() < places as usize);
-        let state = if book.residents.holds(adapter, others, facts.max_adapters)
-            || running.is_some_and(|running| contains(running, adapter))
-        {
-            AdapterState::Running
-        } else if waiting.is_some_and(|waiting| contains(waiting, adapter)) {
-            AdapterState::Waiting
-        } else if running.is_some() {
-            AdapterState::Absent
-        } else {
-            AdapterState::Unknown
-        };
-        (state, room)
+        let lists = trusted && facts.adapters_running.is_some();
+        book.residents.site(adapter, lists, facts.max_adapters, self.sheet.outside.get())
     }
 
     /// It was away: most likely another process, with no adapter loaded and perhaps another batch.

@@ -3,10 +3,10 @@
 //! Priors stand until there is evidence, so the first decision of a pool already has plausible sizes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::learn::{ArrivalRate, OutputMean, RunningMean};
+use crate::learn::{ArrivalRate, Heat, OutputMean, RunningMean};
 use crate::prefix::Prompt;
 use crate::request::RequestInfo;
 use crate::time::Time;
@@ -62,6 +62,7 @@ struct Means {
     uncached: Option<RunningMean>,
     residence: Option<RunningMean>,
     adapter_load: Option<RunningMean>,
+    heat: Heat,
     /// Share of prompts that was cached where it was guessed to be.
     guess: Option<f64>,
     output: OutputMean,
@@ -100,6 +101,8 @@ impl Tally {
             mean_uncached: mean_or(means.uncached, prompt_tokens),
             mean_residence: mean_or(means.residence, RESIDENCE_PRIOR),
             adapter_load: mean_or(means.adapter_load, ADAPTER_LOAD_PRIOR),
+            adapter_share: request.adapter.as_ref().map_or(0.0, |adapter| means.heat.share(adapter)),
+            adapters: means.heat.adapters() as f64,
             guess: means.guess.unwrap_or(GUESS_PRIOR).clamp(GUESS_LEAST, 1.0),
             gateways,
             prompt_tokens,
@@ -118,15 +121,17 @@ impl Tally {
         self.means().tokens(prompt, media_tokens)
     }
 
-    pub(crate) fn dispatched(&self, service: Duration, uncached: f64, now: Time) {
+    pub(crate) fn dispatched(&self, service: Duration, uncached: f64, adapter: Option<&Arc<str>>, now: Time) {
         self.dispatched.fetch_add(1, Ordering::Relaxed);
         let mut means = self.means();
         means.arrivals.observe(now);
+        means.heat.observe(adapter);
         add(&mut means.service, service.as_secs_f64());
         add(&mut means.uncached, uncached);
     }
 
-    /// A request whose adapter had to be loaded got its first token so much later than was predicted without the load.
+    /// A request whose adapter had to be loaded got its first token so much later than was predicted without the load. A wait
+    /// for a place is part of it: it is what others who lose their place will pay, too.
     pub(crate) fn adapter_loaded(&self, delay: Duration) {
         add(&mut self.means().adapter_load, delay.as_secs_f64());
     }

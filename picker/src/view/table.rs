@@ -12,6 +12,7 @@ use crate::pool::kinds::Speeds;
 use crate::pool::{Freshness, State};
 use crate::time::Time;
 use crate::view::AdapterState;
+use crate::view::adapters::AdapterSite;
 
 /// Uncached tokens by which speeds are compared: a short question behind a cached prompt, or a longer one without.
 const TYPICAL: f64 = 512.0;
@@ -96,7 +97,7 @@ pub(crate) struct Table {
     pub(crate) service: Vec<Service>,
     pub(crate) beliefs: Vec<Belief>,
     /// Empty for a request without an adapter.
-    pub(crate) adapters: Vec<(AdapterState, Option<bool>)>,
+    pub(crate) adapters: Vec<AdapterSite>,
 }
 
 impl Table {
@@ -146,7 +147,7 @@ impl Table {
 
     /// Whether the request's adapter is known not to be loaded there.
     pub(crate) fn lacks_adapter(&self, position: usize) -> bool {
-        let state = self.adapters.get(position).map(|(state, _)| *state);
+        let state = self.adapters.get(position).map(|site| site.state);
         matches!(state, Some(AdapterState::Absent | AdapterState::Waiting))
     }
 

@@ -32,8 +32,7 @@ fn idle() -> Site {
         places: None,
         kv_usage: Some(0.3),
         kv_tokens: Some(400_000.0),
-        adapter: AdapterState::Unknown,
-        adapter_room: None,
+        adapter: AdapterSite::of(AdapterState::Unknown),
     }
 }
 
@@ -80,7 +79,7 @@ fn work_streams_and_missing_prefixes_each_make_an_endpoint_dearer() {
         Site { others_waiting: 2.0, ..idle() },
         Site { others_streams: 3.0, ..idle() },
         Site { kv_usage: Some(0.95), ..idle() },
-        Site { adapter: AdapterState::Absent, ..idle() },
+        Site { adapter: AdapterSite::of(AdapterState::Absent), ..idle() },
         Site { is_away: true, ..idle() },
     ];
     for site in dearer {
@@ -152,12 +151,41 @@ fn a_request_short_of_memory_waits_for_its_share_of_it() {
 
 #[test]
 fn an_adapter_goes_where_it_is_then_where_there_is_room() {
-    let site = |adapter, adapter_room| total(&job(1.0), &Site { adapter, adapter_room, ..idle() });
+    let site = |state, room| {
+        let adapter = AdapterSite { room, ..AdapterSite::of(state) };
+        total(&job(1.0), &Site { adapter, ..idle() })
+    };
     let running = site(AdapterState::Running, Some(true));
     let room = site(AdapterState::Absent, Some(true));
     let none = site(AdapterState::Absent, Some(false));
     assert!(running < room && room < none, "{running} {room} {none}");
     assert!((running - site(AdapterState::Unknown, None)).abs() < 1e-12, "nothing known, nothing charged");
+}
+
+#[test]
+fn an_adapter_without_a_place_waits_until_another_has_no_request_left() {
+    let price = |state, busy, in_line| {
+        let adapter = AdapterSite { room: Some(false), busy, in_line, ..AdapterSite::of(state) };
+        term("adapter", &job(1.0), &Site { adapter, ..idle() })
+    };
+    let absent = |busy| price(AdapterState::Absent, busy, 0);
+    assert!((absent(Some(1.0)) - (0.2 + 5.0 * 1.718)).abs() < 0.01, "one is there, and others come: 1.7 stays");
+    assert!(absent(None) < absent(Some(1.0)) && absent(Some(1.0)) < absent(Some(3.0)));
+    assert!(absent(Some(1e9)).is_finite());
+    let waiting = price(AdapterState::Waiting, Some(2.0), 1);
+    assert!(waiting < price(AdapterState::Absent, Some(2.0), 1), "who is in line is before who comes");
+}
+
+#[test]
+fn an_adapter_leaves_a_place_that_it_can_spare_to_who_waits_for_it() {
+    let price = |state, is_spare, in_line| {
+        let adapter = AdapterSite { in_line, is_spare, ..AdapterSite::of(state) };
+        term("adapter", &job(1.0), &Site { adapter, ..idle() })
+    };
+    assert!(price(AdapterState::Running, true, 0).abs() < 1e-12, "nobody wants the place");
+    assert!(price(AdapterState::Running, false, 2).abs() < 1e-12, "it needs the place");
+    assert!((price(AdapterState::Running, true, 2) - 10.0).abs() < 1e-9, "a stay for each that waits");
+    assert!((price(AdapterState::Absent, true, 0) - 5.1).abs() < 1e-9, "one more place than it should have");
 }
 
 #[test]
