@@ -170,16 +170,26 @@ fn hope(members: &[Member], dispatches: u64, ours: &[Ours], rates: &mut [Rates])
     }
     let fastest = |one: Rates, other: Rates| if other.prefill(TYPICAL) < one.prefill(TYPICAL) { other } else { one };
     let proven = (0..members.len()).filter(|position| !is_unproven(*position)).map(|position| rates[position]);
-    let Some(best) = proven.reduce(fastest) else {
-        // Nobody shows first tokens. What decodes slowly is taken to compute prompts slowly: both are the machine and the model.
-        for rates in rates {
-            let slower = rates.gap(FEW_STREAMS) / Rates::default().gap(FEW_STREAMS);
-            (rates.a, rates.b) = (rates.a * slower, rates.b * slower);
-        }
-        return;
-    };
+    let Some(best) = proven.reduce(fastest) else { return hope_by_decoding(members, rates) };
     for (position, rates) in rates.iter_mut().enumerate().filter(|(position, _)| is_unproven(*position)) {
         *rates = if members[position].state.sheet.has_shown() { best } else { fastest(*rates, best) };
+    }
+}
+
+/// The same where nobody shows first tokens: who has not shown how fast it decodes is taken to do so as fast as the fastest that
+/// has. And what decodes slowly is taken to compute prompts slowly: both are the machine and the model.
+#[cold]
+fn hope_by_decoding(members: &[Member], rates: &mut [Rates]) {
+    let has_shown = |position: usize| members[position].state.sheet.kinds()[1].is_some();
+    let fastest = |one: Rates, other: Rates| if other.gap(FEW_STREAMS) < one.gap(FEW_STREAMS) { other } else { one };
+    let shown = (0..members.len()).filter(|position| has_shown(*position)).map(|position| rates[position]);
+    let best = shown.reduce(fastest);
+    for (position, rates) in rates.iter_mut().enumerate() {
+        if let Some(best) = best.filter(|_| !has_shown(position)) {
+            (rates.t0, rates.t1) = (best.t0, best.t1);
+        }
+        let slower = rates.gap(FEW_STREAMS) / Rates::default().gap(FEW_STREAMS);
+        (rates.a, rates.b) = (rates.a * slower, rates.b * slower);
     }
 }
 

@@ -301,29 +301,39 @@ fn endpoints_faster_than_anyone_supposes_are_all_found_out() {
     }
 }
 
-#[test]
-fn machines_whose_answers_come_whole_are_told_apart_by_how_long_these_take() {
-    let mut fleet = Fleet::new(config("adaptive"), 2);
-    // Seconds for each token of an answer, at whatever load.
-    let gaps = [0.01, 0.05];
-    let mut waiting: Vec<(u64, Pick)> = Vec::new();
-    let mut picked = [0; 2];
+/// Sends 400 requests whose answers come whole, one each six seconds, to endpoints that take so many seconds for each token of
+/// them; how many of the last 300 each got.
+fn whole(gaps: &[f64]) -> Vec<u32> {
+    let mut fleet = Fleet::new(config("adaptive"), gaps.len());
+    let mut picked = vec![0; gaps.len()];
     for i in 0..400_u64 {
         let now = i * 6_000;
-        waiting.sort_by_key(|(done, _)| *done);
-        let due = waiting.partition_point(|(done, _)| *done <= now);
-        for (done, mut pick) in waiting.drain(..due) {
-            let flight = pick.flight.as_mut().expect("reserved");
-            let usage = Event::Usage { flight, prompt: Some(500), cached: Some(0), completion: Some(100) };
-            fleet.pool.observe(usage, at(done));
-            fleet.end(pick, Outcome::Completed, at(done));
-        }
-        let pick = fleet.pick(&RequestInfo { streams: false, ..plain(2_000) }, at(now));
+        let mut pick = fleet.pick(&RequestInfo { streams: false, ..plain(2_000) }, at(now));
         let engine = pick.endpoint.slot.index();
-        picked[engine] += i32::from(i >= 100);
-        waiting.push((now + (gaps[engine] * 100_000.0) as u64, pick));
+        picked[engine] += u32::from(i >= 100);
+        let done = at(now + (gaps[engine] * 100_000.0) as u64);
+        let flight = pick.flight.as_mut().expect("reserved");
+        let usage = Event::Usage { flight, prompt: Some(500), cached: Some(0), completion: Some(100) };
+        fleet.pool.observe(usage, done);
+        fleet.end(pick, Outcome::Completed, done);
     }
+    picked
+}
+
+#[test]
+fn machines_whose_answers_come_whole_are_told_apart_by_how_long_these_take() {
+    let picked = whole(&[0.01, 0.05]);
     assert!(picked[1] < picked[0] / 4, "one at a time, and the slow one gets {picked:?}");
+}
+
+#[test]
+fn machines_whose_answers_come_whole_are_all_found_out() {
+    for gap in [0.001, 0.01, 0.05] {
+        let picked = whole(&[gap; 3]);
+        assert!(picked.iter().all(|count| (80..=120).contains(count)), "{gap} s a token: {picked:?}");
+    }
+    let picked = whole(&[0.003, 0.001, 0.003]);
+    assert!(picked[1] > 250, "the fastest gets {picked:?}");
 }
 
 #[test]
