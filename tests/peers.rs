@@ -346,6 +346,9 @@ async fn peers_come_and_go_with_a_reload() {
         view.is_null().then_some(())
     })
     .await;
+    // On again, at the address it had.
+    one.rewrite(&base().top(&secret.peers(ports[2], &ports[1..])));
+    hears(&other, 1.0).await;
     assert!(other.events().iter().any(|line| line.contains("peer left")), "{:#?}", other.events());
 }
 

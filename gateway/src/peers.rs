@@ -23,7 +23,7 @@ pub mod window;
 
 use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use async_trait::async_trait;
 use pingora_core::server::ShutdownWatch;
@@ -46,8 +46,8 @@ pub struct Peers {
     /// The number of this process.
     id: u64,
     current: watch::Sender<Option<Arc<Settings>>>,
-    /// Follows the file of the secret of those settings.
-    secret: Mutex<Option<(Arc<Settings>, Watcher)>>,
+    /// Follows the file of the secret of those settings, without keeping their socket open when they are over.
+    secret: Mutex<Option<(Weak<Settings>, Watcher)>>,
 }
 
 /// What a configuration asks for, made ready.
@@ -151,8 +151,8 @@ impl Peers {
         let Some(path) = &current.config.secret_file else { return };
         let mut secret = self.secret.lock().unwrap_or_else(PoisonError::into_inner);
         let watcher = match &mut *secret {
-            Some((of, watcher)) if Arc::ptr_eq(of, &current) => watcher,
-            other => &mut other.insert((Arc::clone(&current), Watcher::new(&current.content))).1,
+            Some((of, watcher)) if of.as_ptr() == Arc::as_ptr(&current) => watcher,
+            other => &mut other.insert((Arc::downgrade(&current), Watcher::new(&current.content))).1,
         };
         let outcome = match watcher.poll(std::fs::read(path)) {
             None => return,

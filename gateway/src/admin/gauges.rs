@@ -40,7 +40,7 @@ pub const FAMILIES: &[(&str, &[&str], &str)] = &[
     (
         "spillway_endpoint_pending_prefill_seconds",
         &["pool", "endpoint"],
-        "Predicted prefill work sent by this gateway and not yet at its first token.",
+        "Predicted prefill work not yet at its first token: what this gateway sent, and what those that talk to it tell of.",
     ),
     (
         "spillway_endpoint_kv_stored_blocks",

@@ -15,7 +15,7 @@ use super::problem::Problem;
 use super::url::is_host;
 use super::{Dns, Records, Scheme};
 
-/// Other gateways, with which this one exchanges over UDP what each has in flight.
+/// Other gateways, with which this one exchanges over UDP what each has in flight, and hashes of its prompts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Peers {
@@ -30,8 +30,8 @@ pub struct Peers {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "PeersDns")]
     pub dns: Option<PeersDns>,
-    /// A file of at least 16 bytes that all gateways have: who knows its content can tell them anything. Its end is cut
-    /// where that is white space.
+    /// A file of at least 16 bytes that all gateways have: who knows its content can make them avoid or prefer
+    /// endpoints. White space at its ends does not count.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub secret_file: Option<PathBuf>,

@@ -19,6 +19,8 @@ pub struct Directory {
     /// Where this gateway listens.
     listen: SocketAddr,
     addresses: BTreeSet<SocketAddr>,
+    /// Items that lead to no address which can be sent to.
+    lost: u32,
     /// When packets of our own last came from an address in the list.
     ours: BTreeMap<SocketAddr, Time>,
     /// When one last came from another address, which the network has put in place of ours.
@@ -29,12 +31,18 @@ impl Directory {
     /// One without addresses.
     pub fn new(listen: SocketAddr) -> Self {
         let (addresses, ours) = Default::default();
-        Self { listen, addresses, ours, ours_elsewhere: None }
+        Self { listen, addresses, lost: 0, ours, ours_elsewhere: None }
     }
 
-    /// Takes where gateways are. Each item is one gateway's addresses, or several gateways' of one address each.
+    /// Takes where gateways are. Each item is one gateway's addresses, or several gateways' of one address each. One without an
+    /// address that can be sent to still stands for a gateway, which is then never heard.
     pub fn set(&mut self, addresses: impl IntoIterator<Item = Vec<SocketAddr>>) {
-        self.addresses = addresses.into_iter().flat_map(|found| reachable(self.listen, found)).collect();
+        (self.addresses, self.lost) = Default::default();
+        for found in addresses {
+            let found = reachable(self.listen, found);
+            self.lost += u32::from(found.is_empty());
+            self.addresses.extend(found);
+        }
         self.ours.retain(|address, _| self.addresses.contains(address));
     }
 
@@ -67,7 +75,7 @@ impl Directory {
     pub fn expected(&self, now: Time) -> u32 {
         let others = self.others(now).count();
         let is_one_ours = others == self.addresses.len() && self.ours_elsewhere.is_some_and(|at| is_fresh(at, now));
-        others.saturating_sub(is_one_ours.into()) as u32
+        others.saturating_sub(is_one_ours.into()) as u32 + self.lost
     }
 }
 
@@ -148,7 +156,8 @@ mod tests {
         let found: Vec<SocketAddr> = directory("[::]:1", both).all().collect();
         assert_eq!(found, [address("10.0.0.2:1"), address("[fd00::1]:1")]);
         assert_eq!(sendable(address("[::]:1"), found[0]), address("[::ffff:10.0.0.2]:1"));
-        assert_eq!(directory("0.0.0.0:1", &[&["[fd00::1]:1"]]).expected(at(0)), 0, "it cannot be reached");
+        assert_eq!(directory("0.0.0.0:1", &[&["[fd00::1]:1"]]).expected(at(0)), 1, "it cannot be reached");
+        assert_eq!(directory("0.0.0.0:1", &[&[]]).expected(at(0)), 1, "its name leads nowhere");
         let mut mapped = directory("[::]:1", both);
         mapped.heard_ourselves(address("[::ffff:10.0.0.2]:1"), at(0));
         assert_eq!(mapped.expected(at(0)), 1);

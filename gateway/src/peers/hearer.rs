@@ -112,6 +112,8 @@ pub enum Passage {
 pub struct Hearer {
     own: u64,
     scheme: u32,
+    /// When this process began, by its clock, since 1970.
+    began: Duration,
     /// Packets of this process that came back to it.
     ours: Window,
     pools: HashMap<u64, Place>,
@@ -137,11 +139,13 @@ struct Line {
 }
 
 impl Hearer {
-    /// One that hears nobody yet. `own` is the number of this process, `scheme` what its block hashes mean.
-    pub fn new(own: u64, scheme: u32) -> Self {
+    /// One that hears nobody yet. `own` is the number of this process, `scheme` what its block hashes mean, `began` the time
+    /// since 1970 by its clock.
+    pub fn new(own: u64, scheme: u32, began: Duration) -> Self {
         Self {
             own,
             scheme,
+            began,
             ours: Window::default(),
             pools: HashMap::new(),
             senders: HashMap::new(),
@@ -168,7 +172,8 @@ impl Hearer {
             Err(why) => return why.into(),
         };
         let sent = Duration::from_millis(head.sent_ms);
-        if sent.abs_diff(wall) > MOST_SKEW {
+        // What was sent before this process began may have been taken by one before it, which nobody remembers.
+        if sent.abs_diff(wall) > MOST_SKEW || sent < self.began {
             return Verdict::Stale;
         }
         if head.sender == self.own {
@@ -192,6 +197,10 @@ impl Hearer {
         }
         let Ok(records) = records::decode(bytes) else { return Verdict::Malformed };
         sender.heard = heard;
+        // It says more than once that it goes.
+        if !sender.is_here && records.contains(&Record::Left) {
+            return Verdict::Ok;
+        }
         if !std::mem::replace(&mut sender.is_here, true) {
             self.passages.push(Passage::Came(heard));
         }

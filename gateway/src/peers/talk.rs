@@ -89,7 +89,7 @@ impl Talk {
             id,
             scheme,
             sequence: AtomicU64::new(1),
-            hearer: Mutex::new(Hearer::new(id, scheme)),
+            hearer: Mutex::new(Hearer::new(id, scheme, wall())),
             speaker: Mutex::new(speaker),
             wake,
             refused: Mutex::default(),

@@ -97,7 +97,7 @@ struct Ours {
 impl Ours {
     fn new(endpoints: &[&str]) -> Self {
         let pool = pool(endpoints);
-        let mut hearer = Hearer::new(1, SCHEME);
+        let mut hearer = Hearer::new(1, SCHEME, WALL.saturating_sub(Duration::from_secs(60)));
         hearer.tell(&named(&[("main", &pool)]));
         Self { hearer, pool }
     }
@@ -166,8 +166,8 @@ fn who_is_silent_or_says_so_is_gone_with_all_it_had() {
         if says_so {
             let mut left = Vec::new();
             Record::Left.encode(&mut left);
-            let farewell = other.sealed(vec![left]);
-            assert_eq!(ours.hear(&farewell, at(1_001)), [Verdict::Ok]);
+            let farewell = other.sealed(vec![left.clone(), left]);
+            assert_eq!(ours.hear(&farewell, at(1_001)), [Verdict::Ok; 2]);
         } else {
             ours.hearer.look(at(1_006));
         }
@@ -198,6 +198,9 @@ fn what_is_late_twice_foreign_or_old_is_not_taken() {
     let own = own.counts();
     assert_eq!(hear(&own[0], &key, WALL), Verdict::Own);
     assert_eq!(hear(&own[0], &key, WALL), Verdict::Replayed);
+    // A process that began later cannot know whether one before it has taken this.
+    let mut later = Hearer::new(3, SCHEME, WALL + Duration::from_secs(1));
+    assert_eq!(later.hear(&packets[0], from(), &key, WALL + Duration::from_secs(2), at(2)), Verdict::Stale);
 }
 
 #[test]
